@@ -26,19 +26,19 @@ impl Sum for Tally {
 }
 
 /// The contents of a run's record.
-pub(crate) struct Record {
+pub(crate) struct JunitRecord {
     pub(crate) tally: Tally,
     /// The names of tests that failed and passed on retry.
-    pub(crate) unsteady: Vec<String>,
+    pub(crate) flaky: Vec<String>,
 }
 
 /// Reads the record of a run.
-pub(crate) fn read(path: &Path) -> Result<Record> {
+pub(crate) fn read(path: &Path) -> Result<JunitRecord> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let tally =
         tally(&text).with_context(|| format!("{} is not a JUnit record", path.display()))?;
-    Ok(Record { tally, unsteady: unsteady(&text) })
+    Ok(JunitRecord { tally, flaky: flaky_tests(&text) })
 }
 
 /// Sums the doc-test results in the output of `cargo test`.
@@ -57,7 +57,7 @@ fn tally(xml: &str) -> Option<Tally> {
     Some(Tally { passed: number("tests")?.checked_sub(failed)?, failed })
 }
 
-fn unsteady(xml: &str) -> Vec<String> {
+fn flaky_tests(xml: &str) -> Vec<String> {
     xml.split("<testcase name=\"")
         .skip(1)
         .filter(|case| case.contains("<flakyFailure "))
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_passed_at_the_second_try_is_named() {
+    fn flaky_test_is_named() {
         let xml = r#"<testcase name="a::steady" time="1"/><testcase name="b::unsteady" time="2"><flakyFailure message="m"/></testcase><testcase name="c" time="3"><failure/></testcase>"#;
-        assert_eq!(unsteady(xml), ["b::unsteady"]);
+        assert_eq!(flaky_tests(xml), ["b::unsteady"]);
     }
 
     #[test]
-    fn the_results_of_all_crates_are_added() {
+    fn results_of_all_crates_are_summed() {
         let text = "test result: ok. 3 passed; 0 failed; 0 ignored\nnoise\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
         assert_eq!(doc_tests(text), Tally { passed: 4, failed: 2 });
     }

@@ -6,8 +6,8 @@ mod docs;
 mod junit;
 mod lint;
 mod package;
+mod print;
 mod process;
-mod say;
 mod test;
 mod tools;
 mod workspace;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{docs::Mode, say::say, test::Plan, workspace::Workspace};
+use crate::{docs::DocsMode, print::print_line, test::TestPlan, workspace::Workspace};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            print_line(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -48,16 +48,16 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
-        ["test", rest @ ..] => return test::run(&Workspace::find()?, &Plan::parse(rest)?),
+        ["test", rest @ ..] => return test::run(&Workspace::find()?, &TestPlan::parse(rest)?),
         // The demo as another user, with the programs beside this one.
         ["demo-in", root, codex @ ..] => demo::run_beside(root.as_ref(), codex.first().copied())?,
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
         ["lint"] => lint::run(&Workspace::find()?)?,
-        ["bench", rest @ ..] => bench::run(&Workspace::find()?, &bench::Plan::parse(rest)?)?,
-        ["docs"] => docs::run(&Workspace::find()?, Mode::Write)?,
-        ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check)?,
+        ["bench", rest @ ..] => bench::run(&Workspace::find()?, &bench::BenchPlan::parse(rest)?)?,
+        ["docs"] => docs::run(&Workspace::find()?, DocsMode::Write)?,
+        ["docs", "--check"] => docs::run(&Workspace::find()?, DocsMode::Check)?,
         ["package"] => package::run(&Workspace::find()?)?,
-        [] | ["help" | "--help" | "-h"] => say(USAGE),
+        [] | ["help" | "--help" | "-h"] => print_line(USAGE),
         _ => bail!("unknown arguments: {}\n\n{USAGE}", arguments.join(" ")),
     }
     Ok(ExitCode::SUCCESS)

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     demo,
+    print::print_line,
     process::{capture, step},
-    say::say,
     tools,
     workspace::{Programs, Workspace},
 };
@@ -46,7 +46,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     demo::run(&installed.programs, codex.as_deref(), &installed.root.join("pv-demo"))?;
     fs::remove_dir_all(&installed.root)?;
     let size = fs::metadata(&archive)?.len();
-    say(&format!("{} ({:.1} MB)", archive.display(), size as f64 / 1e6));
+    print_line(&format!("{} ({:.1} MB)", archive.display(), size as f64 / 1e6));
     Ok(())
 }
 

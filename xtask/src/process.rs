@@ -7,23 +7,23 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::say::say;
+use crate::print::print_line;
 
 /// Runs a step with visible output and reports its duration.
 pub(crate) fn step(title: &str, command: &mut Command) -> Result<()> {
-    if ran(title, command)? {
+    if try_step(title, command)? {
         return Ok(());
     }
     bail!("{title} failed")
 }
 
 /// Runs a step with visible output. Returns true if it succeeded.
-pub(crate) fn ran(title: &str, command: &mut Command) -> Result<bool> {
-    say(&format!("── {title}"));
-    let watch = Watch::start();
+pub(crate) fn try_step(title: &str, command: &mut Command) -> Result<bool> {
+    print_line(&format!("── {title}"));
+    let watch = Stopwatch::start();
     let status =
         command.stdin(Stdio::null()).status().with_context(|| format!("cannot run {command:?}"))?;
-    say(&format!("   {title}: {status}, {:.1} s", watch.seconds()));
+    print_line(&format!("   {title}: {status}, {:.1} s", watch.seconds()));
     Ok(status.success())
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn output(command: &mut Command) -> Result<Output> {
 }
 
 /// A stopwatch for progress messages.
-pub(crate) struct Watch(Instant);
+pub(crate) struct Stopwatch(Instant);
 
-impl Watch {
+impl Stopwatch {
     #[expect(clippy::disallowed_methods, reason = "a step reports its duration")]
     pub(crate) fn start() -> Self {
         Self(Instant::now())

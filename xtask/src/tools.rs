@@ -10,21 +10,21 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::geteuid;
 
 use crate::{
-    process::{output, ran},
-    say::say,
+    print::print_line,
+    process::{output, try_step},
     workspace::Workspace,
 };
 
 /// Tools for `cargo xtask test`.
-const FOR_TESTS: &[Tool] = &[
-    Tool::new("git", &["git", "--version"], Install::Debian("git")),
-    Tool::new("tmux", &["tmux", "-V"], Install::Debian("tmux")),
-    Tool::new("strace", &["strace", "-V"], Install::Debian("strace")),
-    Tool::new("unshare", &["unshare", "--version"], Install::Debian("util-linux")),
-    Tool::new("tar", &["tar", "--version"], Install::Debian("tar")),
-    Tool::new("rustfmt", &["cargo", "fmt", "--version"], Install::Component("rustfmt")),
-    Tool::new("clippy", &["cargo", "clippy", "--version"], Install::Component("clippy")),
-    Tool::new(
+const FOR_TESTS: &[RequiredTool] = &[
+    RequiredTool::new("git", &["git", "--version"], Install::Debian("git")),
+    RequiredTool::new("tmux", &["tmux", "-V"], Install::Debian("tmux")),
+    RequiredTool::new("strace", &["strace", "-V"], Install::Debian("strace")),
+    RequiredTool::new("unshare", &["unshare", "--version"], Install::Debian("util-linux")),
+    RequiredTool::new("tar", &["tar", "--version"], Install::Debian("tar")),
+    RequiredTool::new("rustfmt", &["cargo", "fmt", "--version"], Install::Component("rustfmt")),
+    RequiredTool::new("clippy", &["cargo", "clippy", "--version"], Install::Component("clippy")),
+    RequiredTool::new(
         "cargo-nextest",
         &["cargo", "nextest", "--version"],
         Install::Crate { name: "cargo-nextest", version: "0.9.143" },
@@ -33,15 +33,15 @@ const FOR_TESTS: &[Tool] = &[
 ];
 
 /// Tools with which root runs tests as another user.
-const FOR_ROOT: &[Tool] = &[
-    Tool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
-    Tool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
+const FOR_ROOT: &[RequiredTool] = &[
+    RequiredTool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
+    RequiredTool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
 ];
 /// The names of those tools.
-pub(crate) const FOR_ANOTHER_USER: &[&str] = &["useradd", "setpriv"];
+pub(crate) const USER_SWITCH_TOOLS: &[&str] = &["useradd", "setpriv"];
 
 /// Additional tools for `--deep`.
-const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
+const FOR_DEEP_TESTS: &[RequiredTool] = &[RequiredTool::new(
     "cargo-mutants",
     &["cargo", "mutants", "--version"],
     Install::Crate { name: "cargo-mutants", version: "27.1.0" },
@@ -49,7 +49,7 @@ const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
 .since([27, 0, 0])];
 
 /// The installer of Codex.
-const NPM: Tool = Tool::new("npm", &["npm", "--version"], Install::Debian("npm"));
+const NPM: RequiredTool = RequiredTool::new("npm", &["npm", "--version"], Install::Debian("npm"));
 /// The npm package of Codex.
 const CODEX_PACKAGE: &str = "@openai/codex";
 /// The Codex versions that tests drive, and the environment variables that hold their paths.
@@ -68,10 +68,10 @@ pub(crate) enum Depth {
 
 /// Installs missing tools if possible, and returns the names of those that are still missing. Tests that need them
 /// cannot run.
-pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
+pub(crate) fn ensure_tools(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
     let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
     let root = if geteuid().is_root() { FOR_ROOT } else { &[] };
-    let wanted: Vec<Tool> =
+    let wanted: Vec<RequiredTool> =
         FOR_TESTS.iter().chain(deep).chain(root).chain([&NPM]).copied().collect();
     let mut missing = missing_of(workspace, &wanted);
     if !missing.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'stati
     if has_npm {
         missing.extend(install_codex(workspace)?);
     }
-    judge(workspace, &missing)?;
+    report_missing(workspace, &missing)?;
     Ok(missing.iter().map(|tool| tool.name).collect())
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn pinned_codex(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// Returns the pinned Codex and installs it first if necessary; `None` if that is impossible.
-pub(crate) fn provide_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
+pub(crate) fn ensure_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
     if let (None, Some((version, _)), true) =
         (pinned_codex(workspace), CODEX.first(), NPM.is_there(workspace))
     {
@@ -112,7 +112,7 @@ pub(crate) fn provide_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
 
 /// A required program.
 #[derive(Clone, Copy)]
-struct Tool {
+struct RequiredTool {
     name: &'static str,
     /// The command that proves its presence and prints its version.
     probe: &'static [&'static str],
@@ -134,7 +134,7 @@ enum Install {
     },
 }
 
-impl Tool {
+impl RequiredTool {
     const fn new(name: &'static str, probe: &'static [&'static str], install: Install) -> Self {
         Self { name, probe, since: [0; 3], install }
     }
@@ -173,12 +173,12 @@ impl Tool {
     }
 }
 
-fn missing_of(workspace: &Workspace, tools: &[Tool]) -> Vec<Tool> {
+fn missing_of(workspace: &Workspace, tools: &[RequiredTool]) -> Vec<RequiredTool> {
     tools.iter().filter(|tool| !tool.is_there(workspace)).copied().collect()
 }
 
 /// Tries to install tools. The caller checks the result by probing again.
-fn install(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
+fn install(workspace: &Workspace, missing: &[RequiredTool]) -> Result<()> {
     let debian: Vec<&str> = missing
         .iter()
         .filter_map(|tool| match tool.install {
@@ -211,10 +211,10 @@ fn install_debian(workspace: &Workspace, packages: &[&str]) -> Result<()> {
     let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     install.extend(packages);
     // The package lists of a fresh machine are empty or old. Otherwise an update wastes time.
-    if !ran("install packages", &mut apt(&install))?
-        && ran("update the package lists", &mut apt(&["update", "--quiet"]))?
+    if !try_step("install packages", &mut apt(&install))?
+        && try_step("update the package lists", &mut apt(&["update", "--quiet"]))?
     {
-        ran("install packages", &mut apt(&install))?;
+        try_step("install packages", &mut apt(&install))?;
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ fn install_debian(workspace: &Workspace, packages: &[&str]) -> Result<()> {
 fn install_component(workspace: &Workspace, component: &str) -> Result<()> {
     let mut rustup = workspace.command("rustup");
     if exists(workspace.command("rustup").arg("--version")) {
-        ran(&format!("add {component}"), rustup.args(["component", "add", component]))?;
+        try_step(&format!("add {component}"), rustup.args(["component", "add", component]))?;
     }
     Ok(())
 }
@@ -230,13 +230,13 @@ fn install_component(workspace: &Workspace, component: &str) -> Result<()> {
 fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["install", name, "--locked", "--version", version, "--root"]).arg(&workspace.tools);
-    ran(&format!("install {name}"), &mut cargo)?;
+    try_step(&format!("install {name}"), &mut cargo)?;
     Ok(())
 }
 
 /// Installs missing Codex versions and returns those that failed. They are reported as npm, because tests without
 /// npm are tests without Codex.
-fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
+fn install_codex(workspace: &Workspace) -> Result<Vec<RequiredTool>> {
     let mut missing = Vec::new();
     for (version, _) in CODEX {
         let prefix = codex_prefix(workspace, version);
@@ -244,7 +244,7 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
             install_codex_version(workspace, version)?;
         }
         if installed_codex(&prefix, version).is_none() {
-            missing.push(Tool::new(NPM.name, &[], Install::Codex { version }));
+            missing.push(RequiredTool::new(NPM.name, &[], Install::Codex { version }));
         }
     }
     Ok(missing)
@@ -259,7 +259,7 @@ fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
     let mut npm = workspace.command("npm");
     npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]);
     npm.arg(&staging).arg(format!("{CODEX_PACKAGE}@{version}"));
-    let installed = ran(&format!("install Codex {version}"), &mut npm)?;
+    let installed = try_step(&format!("install Codex {version}"), &mut npm)?;
     if installed
         && fs::rename(&staging, &prefix).is_err()
         && installed_codex(&prefix, version).is_none()
@@ -302,17 +302,17 @@ fn native_codex(packages: &Path) -> Option<PathBuf> {
 }
 
 /// Lists missing tools, and fails if an indispensable one is missing or in CI.
-fn judge(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
+fn report_missing(workspace: &Workspace, missing: &[RequiredTool]) -> Result<()> {
     for tool in missing {
-        say(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));
+        print_line(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));
     }
-    let fatal = |tool: &&Tool| workspace.ci || INDISPENSABLE.contains(&tool.name);
+    let fatal = |tool: &&RequiredTool| workspace.ci || INDISPENSABLE.contains(&tool.name);
     let fatal: Vec<&str> = missing.iter().filter(fatal).map(|tool| tool.name).collect();
     if !fatal.is_empty() {
         bail!("tools are missing: {}", fatal.join(", "));
     }
     if !missing.is_empty() {
-        say("tests that need them are skipped");
+        print_line("tests that need them are skipped");
     }
     Ok(())
 }
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codex_is_found_by_its_exact_version_and_without_its_launcher_if_possible() {
+    fn codex_is_found_by_exact_version() {
         let dir = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
             let path = dir.path().join("node_modules").join(path);
@@ -354,33 +354,34 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_found_in_what_a_program_says_of_itself() {
+    fn version_is_parsed_from_program_output() {
         assert_eq!(version_in("cargo-nextest 0.9.143 (60fa45f63 2026-08-04)"), Some([0, 9, 143]));
         assert_eq!(version_in("tmux 3.4"), None);
         assert!(version_in("cargo-nextest 0.9.99") < Some([0, 9, 100]));
     }
 
     #[test]
-    fn a_program_that_does_not_exist_or_is_too_old_is_missing() {
+    fn absent_or_old_program_is_missing() {
         let workspace = Workspace::find().unwrap();
-        let absent = Tool::new("x", &["no-such-program", "--version"], Install::Debian("x"));
-        let old =
-            Tool::new("cargo", &["cargo", "--version"], Install::Debian("x")).since([9999, 0, 0]);
-        let there =
-            Tool::new("cargo", &["cargo", "--version"], Install::Debian("x")).since([1, 0, 0]);
+        let absent =
+            RequiredTool::new("x", &["no-such-program", "--version"], Install::Debian("x"));
+        let old = RequiredTool::new("cargo", &["cargo", "--version"], Install::Debian("x"))
+            .since([9999, 0, 0]);
+        let there = RequiredTool::new("cargo", &["cargo", "--version"], Install::Debian("x"))
+            .since([1, 0, 0]);
         let missing: Vec<&str> =
             missing_of(&workspace, &[absent, old, there]).iter().map(|tool| tool.name).collect();
         assert_eq!(missing, ["x", "cargo"]);
     }
 
     #[test]
-    fn in_ci_a_missing_tool_is_a_failure_and_elsewhere_it_is_listed() {
+    fn missing_tool_fails_in_ci_only() {
         let mut workspace = Workspace::find().unwrap();
-        let strace = Tool::new("strace", &["strace"], Install::Debian("strace"));
+        let strace = RequiredTool::new("strace", &["strace"], Install::Debian("strace"));
         workspace.ci = false;
-        judge(&workspace, &[strace]).unwrap();
+        report_missing(&workspace, &[strace]).unwrap();
         workspace.ci = true;
-        let error = judge(&workspace, &[strace]).unwrap_err();
+        let error = report_missing(&workspace, &[strace]).unwrap_err();
         assert_eq!(error.to_string(), "tools are missing: strace");
     }
 }

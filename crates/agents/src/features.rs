@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::process::{End, Run};
+use crate::process::{ProgramEnd, ProgramRun};
 
 /// Timeout for listing the features, which are built in.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const OUTPUT_LIMIT: usize = 1 << 20;
 /// Returns whether Codex reports a feature as enabled for the user; None if it does not report it.
 /// The query runs in an empty home with a copy of the user's settings, because Codex writes into
 /// its home.
-pub fn is_on(
+pub fn is_enabled(
     argv: &[String],
     environment: &[(OsString, OsString)],
     codex_home: Option<&Path>,
@@ -32,7 +32,7 @@ pub fn is_on(
     }
     let own = (OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned());
     let list = ["features", "list"].map(str::to_owned);
-    let run = Run {
+    let run = ProgramRun {
         program: PathBuf::from(program),
         args: args.iter().chain(&list).map(OsString::from).collect(),
         directory: Path::new("/").to_owned(),
@@ -41,13 +41,15 @@ pub fn is_on(
         output_limit: OUTPUT_LIMIT,
     };
     Ok(match run.finish() {
-        Ok(finished) if matches!(finished.end, End::Code(0)) => read(&finished.stdout, feature),
+        Ok(finished) if matches!(finished.end, ProgramEnd::Code(0)) => {
+            parse_features(&finished.stdout, feature)
+        }
         Ok(_) | Err(_) => None,
     })
 }
 
 /// Parses lines of name, maturity and state.
-fn read(told: &[u8], feature: &str) -> Option<bool> {
+fn parse_features(told: &[u8], feature: &str) -> Option<bool> {
     let told = String::from_utf8_lossy(told);
     let lines = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
@@ -63,10 +65,10 @@ mod tests {
     #[test]
     fn features_are_read_by_their_whole_name() {
         let told = b"multi_agent_v2   stable  false\nmulti_agent   under development   true\n";
-        assert_eq!(read(told, "multi_agent"), Some(true));
-        assert_eq!(read(told, "multi_agent_v2"), Some(false));
-        assert_eq!(read(told, "multi"), None);
-        assert_eq!(read(b"no features", "no"), None);
-        assert_eq!(is_on(&["/nowhere".to_owned()], &[], None, "x").unwrap(), None);
+        assert_eq!(parse_features(told, "multi_agent"), Some(true));
+        assert_eq!(parse_features(told, "multi_agent_v2"), Some(false));
+        assert_eq!(parse_features(told, "multi"), None);
+        assert_eq!(parse_features(b"no features", "no"), None);
+        assert_eq!(is_enabled(&["/nowhere".to_owned()], &[], None, "x").unwrap(), None);
     }
 }

@@ -32,9 +32,9 @@
 //! [`clean`] is called when the session is evicted.
 
 mod account;
-mod carry;
 mod clean;
 pub mod config;
+mod files;
 mod login;
 mod variables;
 
@@ -44,12 +44,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::skills::{self, Root, RootKind, Skill};
+use crate::skills::{self, RootKind, Skill, SkillRoot};
 
 pub use account::account;
-pub use clean::{Removed, clean};
-pub use config::{Trust, trusts};
-pub use login::{Login, Missing, login};
+pub use clean::{RemovedItem, clean};
+pub use config::{RepositoryTrust, trusts};
+pub use login::{Login, MissingLogin, login};
 pub use variables::{KEYS, named_variables};
 
 /// Variables that would lead Codex out of its home; a launch omits them.
@@ -75,7 +75,7 @@ pub struct SessionHome {
     pub worktree: PathBuf,
     /// The root of the checkout.
     pub root: PathBuf,
-    pub trust: Trust,
+    pub trust: RepositoryTrust,
     /// Directories with further skills, in order of precedence.
     pub skill_roots: Vec<PathBuf>,
     /// The MCP server with the supervisor's tools, if the agent gets them this way.
@@ -99,24 +99,24 @@ pub struct ToolServer {
 
 /// A prepared home, and its content.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedHome {
     pub dir: PathBuf,
-    pub carried: Vec<Carried>,
-    pub skipped: Vec<Skipped>,
+    pub carried: Vec<CarriedItem>,
+    pub skipped: Vec<SkippedItem>,
     /// Every skill, used or skipped.
     pub skills: Vec<Skill>,
 }
 
 /// An item of the user's home that is in the session's home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Carried {
+pub struct CarriedItem {
     pub name: String,
-    pub how: How,
+    pub how: CarryMethod,
 }
 
 /// How an item was carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum CarryMethod {
     Copied,
     Linked,
     /// Rewritten from the user's file.
@@ -125,7 +125,7 @@ pub enum How {
 
 /// An item of the user's home that is not in the session's home, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedItem {
     pub name: String,
     pub why: String,
 }
@@ -142,16 +142,16 @@ pub enum Error {
     #[error("cannot use {}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("cannot copy {}: {why}", .path.display())]
-    Unfit { path: PathBuf, why: String },
+    NotCopyable { path: PathBuf, why: String },
 }
 
 /// Creates or renews the session's home.
-pub fn prepare(session: &SessionHome) -> Result<Prepared, Error> {
-    check_apart(session)?;
-    carry::make_private_tree(&session.dir)?;
-    carry::sweep(&session.dir)?;
+pub fn prepare(session: &SessionHome) -> Result<PreparedHome, Error> {
+    check_no_overlap(session)?;
+    files::make_private_tree(&session.dir)?;
+    files::remove_unfinished(&session.dir)?;
     mark(&session.dir)?;
-    let mut prepared = Prepared {
+    let mut prepared = PreparedHome {
         dir: session.dir.clone(),
         carried: Vec::new(),
         skipped: Vec::new(),
@@ -161,30 +161,30 @@ pub fn prepare(session: &SessionHome) -> Result<Prepared, Error> {
     prepared.write_config(session, auth)?;
     prepared.copy_instructions(session)?;
     prepared.copy_directories(session)?;
-    prepared.note_what_stays(session);
+    prepared.record_left_out(session);
     link_skills(&session.dir.join("skills"), &prepared.skills)?;
     Ok(prepared)
 }
 
-impl Prepared {
+impl PreparedHome {
     /// Returns the variables that a launch has to set.
     pub fn environment(&self) -> [(&'static str, &Path); 1] {
         [("CODEX_HOME", &self.dir)]
     }
 
-    fn link_secrets(&mut self, session: &SessionHome) -> Result<Auth, Error> {
+    fn link_secrets(&mut self, session: &SessionHome) -> Result<AuthStore, Error> {
         let is_logged_in = self.link(session, "auth.json")?;
         if is_logged_in {
             // The lock need not exist: Codex creates it at the link's target.
             let lock = session.codex_home.as_ref().map(|home| home.join("auth.lock"));
             // Codex may have created its own lock here before the user logged in.
-            carry::link_over(&session.dir.join("auth.lock"), lock.as_deref())?;
-            self.carried("auth.lock", How::Linked);
+            files::link_over(&session.dir.join("auth.lock"), lock.as_deref())?;
+            self.record_carried("auth.lock", CarryMethod::Linked);
         } else {
-            carry::link(&session.dir.join("auth.lock"), None)?;
+            files::link(&session.dir.join("auth.lock"), None)?;
         }
         self.link(session, ".env")?;
-        Ok(if is_logged_in { Auth::File } else { Auth::None })
+        Ok(if is_logged_in { AuthStore::File } else { AuthStore::None })
     }
 
     /// Links a file of the user's home, if it exists.
@@ -193,39 +193,39 @@ impl Prepared {
         let target = session.codex_home.as_ref().map(|home| home.join(name));
         let target = target.filter(|target| target.is_file());
         let is_there = target.is_some();
-        match carry::link(&at, target.as_deref())? {
-            carry::Linked::Done if is_there => self.carried(name, How::Linked),
-            carry::Linked::Done => {}
-            carry::Linked::Occupied if !is_there => {}
-            carry::Linked::Occupied => {
-                self.skipped(name, "the session's home already has its own file");
+        match files::link(&at, target.as_deref())? {
+            files::LinkResult::Done if is_there => self.record_carried(name, CarryMethod::Linked),
+            files::LinkResult::Done => {}
+            files::LinkResult::Occupied if !is_there => {}
+            files::LinkResult::Occupied => {
+                self.record_skipped(name, "the session's home already has its own file");
             }
         }
         Ok(is_there)
     }
 
-    fn write_config(&mut self, session: &SessionHome, auth: Auth) -> Result<(), Error> {
+    fn write_config(&mut self, session: &SessionHome, auth: AuthStore) -> Result<(), Error> {
         let user = session.codex_home.as_ref().map(|home| home.join("config.toml"));
-        let text = user.as_deref().map(carry::read_text).transpose()?.flatten();
+        let text = user.as_deref().map(files::read_text).transpose()?.flatten();
         let source = user.zip(text).map(|(path, text)| config::UserConfig { path, text });
-        let made = config::make(&config::Request {
+        let made = config::build_config(&config::ConfigRequest {
             user: source.as_ref(),
             worktree: &session.worktree,
             root: &session.root,
             trust: session.trust,
-            auth_is_a_file: auth == Auth::File,
+            auth_is_a_file: auth == AuthStore::File,
             tools: session.tools.as_ref(),
             settings: &session.settings,
         })?;
-        carry::write(&session.dir.join("config.toml"), made.text.as_bytes())?;
+        files::write(&session.dir.join("config.toml"), made.text.as_bytes())?;
         if source.is_some() {
-            self.carried("config.toml", How::Merged);
+            self.record_carried("config.toml", CarryMethod::Merged);
         }
         for (key, why) in made.changed {
-            self.skipped(&format!("config.toml: {key}"), why);
+            self.record_skipped(&format!("config.toml: {key}"), why);
         }
-        if made.keeps_auth_elsewhere && auth == Auth::None {
-            self.skipped("credentials", "they are in a keyring that only the user's own home can use: log in with `cli_auth_credentials_store = \"file\"`");
+        if made.keeps_auth_elsewhere && auth == AuthStore::None {
+            self.record_skipped("credentials", "they are in a keyring that only the user's own home can use: log in with `cli_auth_credentials_store = \"file\"`");
         }
         Ok(())
     }
@@ -233,13 +233,13 @@ impl Prepared {
     fn copy_instructions(&mut self, session: &SessionHome) -> Result<(), Error> {
         for name in ["AGENTS.md", "AGENTS.override.md"] {
             let from = session.codex_home.as_ref().map(|home| home.join(name));
-            let bytes = from.as_deref().map(carry::read).transpose()?.flatten();
+            let bytes = from.as_deref().map(files::read).transpose()?.flatten();
             match bytes {
                 Some(bytes) => {
-                    carry::write(&session.dir.join(name), &bytes)?;
-                    self.carried(name, How::Copied);
+                    files::write(&session.dir.join(name), &bytes)?;
+                    self.record_carried(name, CarryMethod::Copied);
                 }
-                None => carry::remove(&session.dir.join(name))?,
+                None => files::remove(&session.dir.join(name))?,
             }
         }
         Ok(())
@@ -248,33 +248,33 @@ impl Prepared {
     fn copy_directories(&mut self, session: &SessionHome) -> Result<(), Error> {
         for name in ["rules", "agents", "prompts"] {
             let from = session.codex_home.as_ref().map(|home| home.join(name));
-            if carry::mirror(from.as_deref(), &session.dir.join(name))? {
-                self.carried(name, How::Copied);
+            if files::mirror(from.as_deref(), &session.dir.join(name))? {
+                self.record_carried(name, CarryMethod::Copied);
             }
         }
         Ok(())
     }
 
-    fn note_what_stays(&mut self, session: &SessionHome) {
+    fn record_left_out(&mut self, session: &SessionHome) {
         let Some(home) = &session.codex_home else { return };
-        for (name, why) in STAYS {
+        for (name, why) in LEFT_OUT {
             if home.join(name).exists() {
-                self.skipped(name, why);
+                self.record_skipped(name, why);
             }
         }
     }
 
-    fn carried(&mut self, name: &str, how: How) {
-        self.carried.push(Carried { name: name.to_owned(), how });
+    fn record_carried(&mut self, name: &str, how: CarryMethod) {
+        self.carried.push(CarriedItem { name: name.to_owned(), how });
     }
 
-    fn skipped(&mut self, name: &str, why: &str) {
-        self.skipped.push(Skipped { name: name.to_owned(), why: why.to_owned() });
+    fn record_skipped(&mut self, name: &str, why: &str) {
+        self.skipped.push(SkippedItem { name: name.to_owned(), why: why.to_owned() });
     }
 }
 
 /// Items that a user may miss in a session, and why they are not carried.
-const STAYS: [(&str, &str); 3] = [
+const LEFT_OUT: [(&str, &str); 3] = [
     ("plugins", "each home would download its own plugins"),
     ("hooks.json", "trust in hooks depends on the path of their file"),
     (".credentials.json", "Codex does not open the logins of MCP servers through a link"),
@@ -282,18 +282,18 @@ const STAYS: [(&str, &str); 3] = [
 
 /// Whether the user's credentials are in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Auth {
+enum AuthStore {
     File,
     None,
 }
 
 /// Writes or checks the mark; a home that something else created is left alone.
 fn mark(dir: &Path) -> Result<(), Error> {
-    let names = carry::names(dir)?;
+    let names = files::names(dir)?;
     if names.is_empty() {
         // Files that Codex leaves here may survive a power loss; without the mark they would be
         // left alone.
-        return carry::write_for_good(&dir.join(MARK), MARK_TEXT.as_bytes());
+        return files::write_durably(&dir.join(MARK), MARK_TEXT.as_bytes());
     }
     check_mark(dir, &names)
 }
@@ -303,9 +303,9 @@ fn check_mark(dir: &Path, names: &BTreeSet<OsString>) -> Result<(), Error> {
     if is_marked { Ok(()) } else { Err(Error::NotOurs { dir: dir.to_owned() }) }
 }
 
-fn check_apart(session: &SessionHome) -> Result<(), Error> {
+fn check_no_overlap(session: &SessionHome) -> Result<(), Error> {
     let Some(Ok(users)) = session.codex_home.as_ref().map(fs::canonicalize) else { return Ok(()) };
-    let dir = resolved(&session.dir);
+    let dir = resolve_links(&session.dir);
     if dir.starts_with(&users) || users.starts_with(&dir) {
         return Err(Error::Overlap { dir });
     }
@@ -313,7 +313,7 @@ fn check_apart(session: &SessionHome) -> Result<(), Error> {
 }
 
 /// Resolves the links of a path, as far as it exists.
-fn resolved(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
     let Some((above, real)) = known else { return path };
@@ -321,28 +321,28 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Returns all skill roots, in order of precedence.
-pub fn skill_roots(session: &SessionHome) -> Vec<Root> {
+pub fn skill_roots(session: &SessionHome) -> Vec<SkillRoot> {
     let mut roots = skills::native_roots(&session.user_home, &session.worktree);
     roots.extend(session.codex_home.as_deref().map(skills::codex_home_root));
     let extra = session.skill_roots.iter().cloned();
-    roots.extend(extra.map(|path| Root { path, kind: RootKind::Extra }));
+    roots.extend(extra.map(|path| SkillRoot { path, kind: RootKind::Extra }));
     roots
 }
 
 /// Creates the links to skills and removes stale ones. Directories there belong to Codex or came
 /// from the agent: they stay.
 fn link_skills(directory: &Path, skills: &[Skill]) -> Result<(), Error> {
-    carry::make_private(directory)?;
-    let present = carry::names(directory)?;
+    files::make_private(directory)?;
+    let present = files::names(directory)?;
     let is_link = |name: &OsString| directory.join(name).is_symlink();
     let (links, taken): (BTreeSet<OsString>, BTreeSet<OsString>) =
         present.into_iter().partition(is_link);
     let wanted = link_names(skills, &taken);
     for stale in links.iter().filter(|name| !wanted.contains_key(*name)) {
-        carry::remove(&directory.join(stale))?;
+        files::remove(&directory.join(stale))?;
     }
     for (name, target) in &wanted {
-        carry::link(&directory.join(name), Some(target))?;
+        files::link(&directory.join(name), Some(target))?;
     }
     Ok(())
 }

@@ -16,13 +16,13 @@ const OLD_PATH_FOLDER: &str = "path";
 
 /// A native program, and the directory that its launcher would add to `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Native {
+pub(crate) struct NativeProgram {
     pub(crate) program: PathBuf,
     pub(crate) extra_path: Option<PathBuf>,
 }
 
 /// Finds the native program behind a launcher, whose path has all links resolved.
-pub(crate) fn native_behind(launcher: &Path) -> Option<Native> {
+pub(crate) fn native_behind(launcher: &Path) -> Option<NativeProgram> {
     let package = package_of(launcher)?;
     let (target, platform) = platform()?;
     vendors(package, platform).iter().find_map(|vendor| native_in(&vendor.join(target)))
@@ -44,10 +44,10 @@ fn vendors(package: &Path, platform: &str) -> [PathBuf; 3] {
     ]
 }
 
-fn native_in(folder: &Path) -> Option<Native> {
+fn native_in(folder: &Path) -> Option<NativeProgram> {
     let program = PROGRAMS.iter().map(|place| folder.join(place)).find(|file| file.is_file())?;
     let extra = folder.join(OLD_PATH_FOLDER);
-    Some(Native { program, extra_path: extra.is_dir().then_some(extra) })
+    Some(NativeProgram { program, extra_path: extra.is_dir().then_some(extra) })
 }
 
 /// Returns the target and the platform's package for this machine.

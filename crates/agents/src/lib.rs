@@ -4,20 +4,23 @@
 //! into the user's own Codex home.
 
 pub mod features;
-pub mod find;
 pub mod home;
+pub mod locate;
 pub mod models;
 pub mod preflight;
 pub mod process;
 pub mod skills;
 pub mod version;
 
-mod known;
 mod launcher;
-mod places;
+mod search_paths;
 mod text;
+mod version_cache;
 
-pub use find::{Candidate, Codex, Explicit, Found, Source, Standing, Surroundings, find_codex};
-pub use home::{Prepared, SessionHome, clean, prepare};
+pub use home::{PreparedHome, SessionHome, clean, prepare};
+pub use locate::{
+    CandidateStatus, CodexCandidate, CodexProgram, CodexSearch, NamedCodex, PathSource,
+    SearchEnvironment, find_codex,
+};
 pub use preflight::{Preflight, preflight};
-pub use version::Version;
+pub use version::AgentVersion;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::{End, Run};
+use crate::process::{ProgramEnd, ProgramRun};
 
 /// Timeout for listing the models, which are built in.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -18,10 +18,13 @@ const OUTPUT_LIMIT: usize = 16 << 20;
 
 /// Returns each model for which Codex offers a replacement, with that replacement. Empty if Codex
 /// does not report any.
-pub fn offers(argv: &[String], environment: Vec<(OsString, OsString)>) -> BTreeMap<String, String> {
+pub fn model_upgrades(
+    argv: &[String],
+    environment: Vec<(OsString, OsString)>,
+) -> BTreeMap<String, String> {
     let Some((program, args)) = argv.split_first() else { return BTreeMap::new() };
     let list = ["debug", "models"].map(str::to_owned);
-    let run = Run {
+    let run = ProgramRun {
         program: PathBuf::from(program),
         args: args.iter().chain(&list).map(OsString::from).collect(),
         directory: Path::new("/").to_owned(),
@@ -30,12 +33,14 @@ pub fn offers(argv: &[String], environment: Vec<(OsString, OsString)>) -> BTreeM
         output_limit: OUTPUT_LIMIT,
     };
     match run.finish() {
-        Ok(finished) if matches!(finished.end, End::Code(0)) => read(&finished.stdout),
+        Ok(finished) if matches!(finished.end, ProgramEnd::Code(0)) => {
+            parse_models(&finished.stdout)
+        }
         Ok(_) | Err(_) => BTreeMap::new(),
     }
 }
 
-fn read(told: &[u8]) -> BTreeMap<String, String> {
+fn parse_models(told: &[u8]) -> BTreeMap<String, String> {
     let told: Value = serde_json::from_slice(told).unwrap_or_default();
     let models = told["models"].as_array().map(Vec::as_slice).unwrap_or_default();
     let offer = |model: &Value| {
@@ -49,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers_are_read_and_anything_else_is_none() {
+    fn model_upgrades_are_parsed() {
         let told = br#"{"models":[{"slug":"old","upgrade":{"model":"new"}},{"slug":"new","upgrade":null},7]}"#;
-        assert_eq!(read(told), BTreeMap::from([("old".to_owned(), "new".to_owned())]));
-        assert_eq!(read(b"no models"), BTreeMap::new());
-        assert_eq!(offers(&["/nowhere".to_owned()], Vec::new()), BTreeMap::new());
+        assert_eq!(parse_models(told), BTreeMap::from([("old".to_owned(), "new".to_owned())]));
+        assert_eq!(parse_models(b"no models"), BTreeMap::new());
+        assert_eq!(model_upgrades(&["/nowhere".to_owned()], Vec::new()), BTreeMap::new());
     }
 }

@@ -9,9 +9,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::find::{Codex, Surroundings, environment};
-use crate::process::{End, Finished, OUTPUT_LIMIT, Run};
-use crate::text::shown;
+use crate::locate::{CodexProgram, SearchEnvironment, environment};
+use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
+use crate::text::displayable;
 
 /// Timeout for running `true` in the sandbox.
 pub const SANDBOX_LIMIT: Duration = Duration::from_secs(20);
@@ -23,20 +23,20 @@ const OLD_KIND: &str = if cfg!(target_os = "macos") { "macos" } else { "linux" }
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preflight {
     Works,
-    Broken(Broken),
+    Broken(BrokenSandbox),
 }
 
 /// A sandbox in which no command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
-    pub reason: Reason,
+pub struct BrokenSandbox {
+    pub reason: SandboxFault,
     /// The error output of Codex.
-    pub said: String,
+    pub output: String,
 }
 
 /// Why no command runs in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum SandboxFault {
     NoBubblewrap,
     UserNamespacesForbidden,
     NamespaceLimit,
@@ -48,8 +48,8 @@ pub enum Reason {
 /// Tests the sandbox, with a fresh `CODEX_HOME` and a fresh directory for temporary files, which
 /// are created below `scratch` and removed again.
 pub fn preflight(
-    codex: &Codex,
-    around: &Surroundings<'_>,
+    codex: &CodexProgram,
+    around: &SearchEnvironment<'_>,
     scratch: &Path,
 ) -> io::Result<Preflight> {
     let room = tempfile::Builder::new().prefix("preflight-").tempdir_in(scratch)?;
@@ -60,7 +60,7 @@ pub fn preflight(
     let mut variables = environment(around, &codex.program, &home);
     variables.push(("TMPDIR".into(), temporary.into()));
     let attempt = |args: &[&str]| {
-        let run = Run {
+        let run = ProgramRun {
             program: codex.program.clone(),
             args: args.iter().map(OsString::from).collect(),
             directory: home.clone(),
@@ -71,13 +71,13 @@ pub fn preflight(
         run.finish()
     };
     let first = attempt(&["sandbox", "--", "true"])?;
-    if !wants_a_kind(&first) {
-        return Ok(judge(&first));
+    if !needs_sandbox_kind(&first) {
+        return Ok(evaluate(&first));
     }
-    attempt(&["sandbox", OLD_KIND, "--", "true"]).map(|second| judge(&second))
+    attempt(&["sandbox", OLD_KIND, "--", "true"]).map(|second| evaluate(&second))
 }
 
-impl Reason {
+impl SandboxFault {
     /// Returns what the user can do about it.
     pub fn advice(self) -> &'static str {
         match self {
@@ -101,31 +101,31 @@ impl Reason {
 }
 
 /// Whether the version requires the kind. It takes `true` for an unknown kind: a usage error.
-fn wants_a_kind(finished: &Finished) -> bool {
+fn needs_sandbox_kind(finished: &FinishedProgram) -> bool {
     let complaint = String::from_utf8_lossy(&finished.stderr);
-    finished.end == End::Code(2) && complaint.contains("unrecognized subcommand")
+    finished.end == ProgramEnd::Code(2) && complaint.contains("unrecognized subcommand")
 }
 
-fn judge(finished: &Finished) -> Preflight {
+fn evaluate(finished: &FinishedProgram) -> Preflight {
     match finished.end {
-        End::Code(0) => Preflight::Works,
-        End::TimedOut => broken(Reason::TimedOut, finished),
-        End::Code(_) | End::Signal(_) | End::TooMuchOutput => {
-            broken(reason_in(&String::from_utf8_lossy(&finished.stderr)), finished)
+        ProgramEnd::Code(0) => Preflight::Works,
+        ProgramEnd::TimedOut => broken(SandboxFault::TimedOut, finished),
+        ProgramEnd::Code(_) | ProgramEnd::Signal(_) | ProgramEnd::TooMuchOutput => {
+            broken(parse_reason(&String::from_utf8_lossy(&finished.stderr)), finished)
         }
     }
 }
 
-fn broken(reason: Reason, finished: &Finished) -> Preflight {
-    Preflight::Broken(Broken { reason, said: shown(&finished.stderr) })
+fn broken(reason: SandboxFault, finished: &FinishedProgram) -> Preflight {
+    Preflight::Broken(BrokenSandbox { reason, output: displayable(&finished.stderr) })
 }
 
-fn reason_in(stderr: &str) -> Reason {
+fn parse_reason(stderr: &str) -> SandboxFault {
     let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
     if says(&["bubblewrap is unavailable"]) {
-        Reason::NoBubblewrap
+        SandboxFault::NoBubblewrap
     } else if says(&["max_*_namespaces exceeded"]) {
-        Reason::NamespaceLimit
+        SandboxFault::NamespaceLimit
     } else if says(&[
         "No permissions to create a new namespace",
         "No permissions to create new namespace",
@@ -133,11 +133,11 @@ fn reason_in(stderr: &str) -> Reason {
         "setting up uid map",
         "Operation not permitted",
     ]) {
-        Reason::UserNamespacesForbidden
+        SandboxFault::UserNamespacesForbidden
     } else if says(&["Landlock", "landlock"]) {
-        Reason::NoLandlock
+        SandboxFault::NoLandlock
     } else {
-        Reason::Unknown
+        SandboxFault::Unknown
     }
 }
 
@@ -147,24 +147,27 @@ mod tests {
 
     /// As observed with 0.166.0 in each of these cases.
     #[test]
-    fn what_codex_prints_is_understood() {
+    fn sandbox_errors_are_classified() {
         let seen = [
-            ("bubblewrap is unavailable: no system bwrap was found on PATH", Reason::NoBubblewrap),
+            (
+                "bubblewrap is unavailable: no system bwrap was found on PATH",
+                SandboxFault::NoBubblewrap,
+            ),
             (
                 "bwrap: No permissions to create a new namespace, likely because the kernel does \
                  not allow non-privileged user namespaces.",
-                Reason::UserNamespacesForbidden,
+                SandboxFault::UserNamespacesForbidden,
             ),
             (
                 "bwrap: Creating new namespace failed: nesting depth or \
                  /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
-                Reason::NamespaceLimit,
+                SandboxFault::NamespaceLimit,
             ),
-            ("error: Sandbox(LandlockRestrict)", Reason::NoLandlock),
-            ("something else", Reason::Unknown),
+            ("error: Sandbox(LandlockRestrict)", SandboxFault::NoLandlock),
+            ("something else", SandboxFault::Unknown),
         ];
         for (text, reason) in seen {
-            assert_eq!(reason_in(text), reason, "{text}");
+            assert_eq!(parse_reason(text), reason, "{text}");
         }
     }
 }

@@ -24,7 +24,7 @@ pub const OUTPUT_LIMIT: usize = 64 * 1024;
 
 /// A program to run.
 #[derive(Debug)]
-pub struct Run {
+pub struct ProgramRun {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub directory: PathBuf,
@@ -36,7 +36,7 @@ pub struct Run {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     Code(i32),
     Signal(i32),
     TimedOut,
@@ -45,25 +45,25 @@ pub enum End {
 
 /// A finished program.
 #[derive(Debug)]
-pub struct Finished {
-    pub end: End,
+pub struct FinishedProgram {
+    pub end: ProgramEnd,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
 
-impl Run {
+impl ProgramRun {
     /// Runs the program until it exits or exceeds a limit; afterwards its group is gone.
-    pub fn finish(&self) -> io::Result<Finished> {
+    pub fn finish(&self) -> io::Result<FinishedProgram> {
         let deadline = now() + self.limit;
-        let mut running = Running::start(&mut self.command(), self.output_limit)?;
+        let mut running = RunningProgram::start(&mut self.command(), self.output_limit)?;
         let stop = running.collect(deadline);
         let status = running.end()?;
         let end = match stop? {
-            Stop::Exited => End::from(status),
-            Stop::Deadline => End::TimedOut,
-            Stop::Full => End::TooMuchOutput,
+            OutputEnd::Exited => ProgramEnd::from(status),
+            OutputEnd::Deadline => ProgramEnd::TimedOut,
+            OutputEnd::Full => ProgramEnd::TooMuchOutput,
         };
-        Ok(Finished { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
+        Ok(FinishedProgram { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
     }
 
     fn command(&self) -> Command {
@@ -77,7 +77,7 @@ impl Run {
     }
 }
 
-impl From<ExitStatus> for End {
+impl From<ExitStatus> for ProgramEnd {
     fn from(status: ExitStatus) -> Self {
         match status.code() {
             Some(code) => Self::Code(code),
@@ -87,30 +87,30 @@ impl From<ExitStatus> for End {
 }
 
 /// Why the collection of output ended.
-enum Stop {
+enum OutputEnd {
     Exited,
     Deadline,
     Full,
 }
 
-struct Running {
+struct RunningProgram {
     child: Child,
     group: Pid,
     /// Reaches its end when the child has exited (and is not yet reaped).
     exited: PipeReader,
     watcher: Option<JoinHandle<()>>,
-    stdout: Stream,
-    stderr: Stream,
+    stdout: ProgramStream,
+    stderr: ProgramStream,
     output_limit: usize,
 }
 
-impl Running {
+impl RunningProgram {
     fn start(command: &mut Command, output_limit: usize) -> io::Result<Self> {
         let (exited, on_exit) = io::pipe()?;
         let mut child = command.spawn()?;
         let group = Pid::from_child(&child);
-        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
-        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
+        let stdout = ProgramStream::new(child.stdout.take().map(OwnedFd::from));
+        let stderr = ProgramStream::new(child.stderr.take().map(OwnedFd::from));
         let mut running =
             Self { child, group, exited, watcher: None, stdout, stderr, output_limit };
         match thread::Builder::new().spawn(move || watch_exit(group, on_exit)) {
@@ -123,16 +123,16 @@ impl Running {
         Ok(running)
     }
 
-    fn collect(&mut self, deadline: Instant) -> io::Result<Stop> {
+    fn collect(&mut self, deadline: Instant) -> io::Result<OutputEnd> {
         loop {
             let left = deadline.saturating_duration_since(now());
             let ready = self.poll(left)?;
             if !ready.any() && left.is_zero() {
-                return Ok(Stop::Deadline);
+                return Ok(OutputEnd::Deadline);
             }
             self.take(ready)?;
             if self.is_full() {
-                return Ok(Stop::Full);
+                return Ok(OutputEnd::Full);
             }
             if ready.exited {
                 return self.drain();
@@ -142,16 +142,16 @@ impl Running {
 
     /// Reads the output that was written before the exit. A descendant that left the group may keep
     /// the pipe open: it is not waited for.
-    fn drain(&mut self) -> io::Result<Stop> {
+    fn drain(&mut self) -> io::Result<OutputEnd> {
         self.kill();
         loop {
             let ready = self.poll(Duration::ZERO)?;
             if !ready.stdout && !ready.stderr {
-                return Ok(Stop::Exited);
+                return Ok(OutputEnd::Exited);
             }
             self.take(ready)?;
             if self.is_full() {
-                return Ok(Stop::Full);
+                return Ok(OutputEnd::Full);
             }
         }
     }
@@ -160,7 +160,7 @@ impl Running {
         [&self.stdout, &self.stderr].iter().any(|stream| stream.bytes.len() > self.output_limit)
     }
 
-    fn take(&mut self, ready: Ready) -> io::Result<()> {
+    fn take(&mut self, ready: ReadySet) -> io::Result<()> {
         if ready.stdout {
             self.stdout.read()?;
         }
@@ -170,7 +170,7 @@ impl Running {
         Ok(())
     }
 
-    fn poll(&self, timeout: Duration) -> io::Result<Ready> {
+    fn poll(&self, timeout: Duration) -> io::Result<ReadySet> {
         let none = PollFlags::empty();
         let mut fds = vec![PollFd::new(&self.exited, PollFlags::IN)];
         let open = [&self.stdout, &self.stderr].map(|stream| stream.pipe.as_ref());
@@ -181,7 +181,7 @@ impl Running {
         let mut ready = fds.iter().map(|fd| fd.revents() != none);
         let exited = ready.next().unwrap_or(false);
         let [stdout, stderr] = open.map(|pipe| pipe.is_some() && ready.next().unwrap_or(false));
-        Ok(Ready { exited, stdout, stderr })
+        Ok(ReadySet { exited, stdout, stderr })
     }
 
     /// Kills the group and reaps the leader.
@@ -200,25 +200,25 @@ impl Running {
 }
 
 #[derive(Clone, Copy)]
-struct Ready {
+struct ReadySet {
     exited: bool,
     stdout: bool,
     stderr: bool,
 }
 
-impl Ready {
+impl ReadySet {
     fn any(self) -> bool {
         self.exited || self.stdout || self.stderr
     }
 }
 
 /// One of the program's output streams.
-struct Stream {
+struct ProgramStream {
     pipe: Option<File>,
     bytes: Vec<u8>,
 }
 
-impl Stream {
+impl ProgramStream {
     fn new(pipe: Option<OwnedFd>) -> Self {
         Self { pipe: pipe.map(File::from), bytes: Vec::new() }
     }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use agent_view::{AgentView, confirm};
 
-use walk::{Sighting, Spot};
+use walk::{EntryKind, SkillEntry};
 
 /// Number of levels below a root that Codex searches.
 pub const MAX_DEPTH: usize = 6;
@@ -38,7 +38,7 @@ const CODEX_OWN: &str = ".system";
 
 /// A directory that contains skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
+pub struct SkillRoot {
     pub path: PathBuf,
     pub kind: RootKind,
 }
@@ -62,15 +62,15 @@ pub struct Skill {
     pub description: String,
     /// Its directory, with all links resolved.
     pub path: PathBuf,
-    pub root: Root,
-    pub standing: Standing,
+    pub root: SkillRoot,
+    pub status: SkillStatus,
 }
 
 /// Whether a skill reaches the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SkillStatus {
     Used(Delivery),
-    Skipped(Reason),
+    Skipped(SkipReason),
 }
 
 /// How a skill reaches the agent.
@@ -86,7 +86,7 @@ pub enum Delivery {
 
 /// Why a skill does not reach the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum SkipReason {
     NoSuchRoot,
     NotADirectory,
     NoSkillFile,
@@ -104,7 +104,7 @@ pub enum Reason {
 }
 
 /// Returns the roots that Codex itself searches, for work in this directory.
-pub fn native_roots(home: &Path, directory: &Path) -> Vec<Root> {
+pub fn native_roots(home: &Path, directory: &Path) -> Vec<SkillRoot> {
     let repository = directory.ancestors().find(|above| above.join(".git").exists());
     // Outside a repository only the directory itself is searched.
     let top = repository.unwrap_or(directory);
@@ -112,18 +112,18 @@ pub fn native_roots(home: &Path, directory: &Path) -> Vec<Root> {
     let places = |above: &Path| [above.join(".agents/skills"), above.join(".codex/skills")];
     let mut within: Vec<PathBuf> = searched.flat_map(places).collect();
     within.push(home.join(".agents/skills"));
-    within.into_iter().map(|path| Root { path, kind: RootKind::Native }).collect()
+    within.into_iter().map(|path| SkillRoot { path, kind: RootKind::Native }).collect()
 }
 
 /// The root in the user's Codex home.
-pub fn codex_home_root(codex_home: &Path) -> Root {
-    Root { path: codex_home.join("skills"), kind: RootKind::CodexHome }
+pub fn codex_home_root(codex_home: &Path) -> SkillRoot {
+    SkillRoot { path: codex_home.join("skills"), kind: RootKind::CodexHome }
 }
 
 /// Lists every skill of these roots, each with its status. The order of the roots decides which of
 /// several skills with one name is used.
-pub fn list(roots: &[Root]) -> Vec<Skill> {
-    let mut listing = Listing::default();
+pub fn list(roots: &[SkillRoot]) -> Vec<Skill> {
+    let mut listing = SkillListing::default();
     for root in roots {
         for sighting in walk::walk(root) {
             listing.add(root, sighting);
@@ -133,7 +133,7 @@ pub fn list(roots: &[Root]) -> Vec<Skill> {
 }
 
 #[derive(Default)]
-struct Listing {
+struct SkillListing {
     skills: Vec<Skill>,
     /// The used skill of each name.
     by_name: BTreeMap<String, PathBuf>,
@@ -141,16 +141,16 @@ struct Listing {
     by_path: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Listing {
-    fn add(&mut self, root: &Root, sighting: Sighting) {
+impl SkillListing {
+    fn add(&mut self, root: &SkillRoot, sighting: SkillEntry) {
         let fallback = name_of(&sighting.path);
         let (name, description, standing) = match sighting.spot {
-            Spot::Fault(reason) => (fallback, String::new(), Standing::Skipped(reason)),
-            Spot::Skill => match front_matter::read(&sighting.path) {
-                Err(reason) => (fallback, String::new(), Standing::Skipped(reason)),
+            EntryKind::Fault(reason) => (fallback, String::new(), SkillStatus::Skipped(reason)),
+            EntryKind::Skill => match front_matter::read(&sighting.path) {
+                Err(reason) => (fallback, String::new(), SkillStatus::Skipped(reason)),
                 Ok(front) => {
                     let name = front.name.unwrap_or(fallback);
-                    let standing = self.judge(root, &name, &sighting.path);
+                    let standing = self.decide_status(root, &name, &sighting.path);
                     (name, front.description, standing)
                 }
             },
@@ -160,35 +160,35 @@ impl Listing {
             description,
             path: sighting.path,
             root: root.clone(),
-            standing,
+            status: standing,
         });
     }
 
-    fn judge(&mut self, root: &Root, name: &str, path: &Path) -> Standing {
+    fn decide_status(&mut self, root: &SkillRoot, name: &str, path: &Path) -> SkillStatus {
         if let Some(at) = self.by_path.get(path) {
-            return Standing::Skipped(Reason::AlreadyListed { at: at.clone() });
+            return SkillStatus::Skipped(SkipReason::AlreadyListed { at: at.clone() });
         }
         self.by_path.insert(path.to_owned(), root.path.clone());
         if root.kind == RootKind::Native {
             self.by_name.entry(name.to_owned()).or_insert_with(|| path.to_owned());
-            return Standing::Used(Delivery::Native);
+            return SkillStatus::Used(Delivery::Native);
         }
-        if let Some(outer) = self.linked_around(path) {
-            return Standing::Used(Delivery::Within(outer));
+        if let Some(outer) = self.containing_link(path) {
+            return SkillStatus::Used(Delivery::Within(outer));
         }
         match self.by_name.get(name) {
-            Some(with) => Standing::Skipped(Reason::NameClash { with: with.clone() }),
+            Some(with) => SkillStatus::Skipped(SkipReason::NameClash { with: with.clone() }),
             None => {
                 self.by_name.insert(name.to_owned(), path.to_owned());
-                Standing::Used(Delivery::Linked)
+                SkillStatus::Used(Delivery::Linked)
             }
         }
     }
 
     /// Returns the linked skill that contains this one: Codex finds it there.
-    fn linked_around(&self, path: &Path) -> Option<PathBuf> {
+    fn containing_link(&self, path: &Path) -> Option<PathBuf> {
         let linked =
-            self.skills.iter().filter(|skill| skill.standing == Standing::Used(Delivery::Linked));
+            self.skills.iter().filter(|skill| skill.status == SkillStatus::Used(Delivery::Linked));
         let mut around = linked.filter(|skill| skill.path != path && path.starts_with(&skill.path));
         around.next().map(|skill| skill.path.clone())
     }
@@ -197,12 +197,12 @@ impl Listing {
 impl Skill {
     /// Whether it has to be linked into the session's home.
     pub fn is_linked(&self) -> bool {
-        self.standing == Standing::Used(Delivery::Linked)
+        self.status == SkillStatus::Used(Delivery::Linked)
     }
 
     /// Whether the agent gets it.
     pub fn is_used(&self) -> bool {
-        matches!(self.standing, Standing::Used(_))
+        matches!(self.status, SkillStatus::Used(_))
     }
 }
 
@@ -210,7 +210,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchRoot => f.write_str("there is no such directory"),

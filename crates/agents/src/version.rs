@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A version such as `0.166.0` or `0.167.0-alpha.2`; build metadata is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct AgentVersion {
     pub major: u64,
     pub minor: u64,
     pub patch: u64,
@@ -17,45 +17,45 @@ pub struct Version {
 /// The text is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a version such as 1.2.3")]
-pub struct Malformed;
+pub struct InvalidVersion;
 
-impl Version {
+impl AgentVersion {
     /// Returns a released version.
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self { major, minor, patch, pre: None }
     }
 }
 
-impl FromStr for Version {
-    type Err = Malformed;
+impl FromStr for AgentVersion {
+    type Err = InvalidVersion;
 
-    fn from_str(text: &str) -> Result<Self, Malformed> {
+    fn from_str(text: &str) -> Result<Self, InvalidVersion> {
         let plain = text.split_once('+').map_or(text, |(plain, _)| plain);
         let (numbers, pre) = match plain.split_once('-') {
             Some((numbers, pre)) => (numbers, Some(pre)),
             None => (plain, None),
         };
         if pre.is_some_and(|pre| !is_pre_release(pre)) {
-            return Err(Malformed);
+            return Err(InvalidVersion);
         }
         let mut parts = numbers.split('.').map(number);
-        let mut next = || parts.next().flatten().ok_or(Malformed);
+        let mut next = || parts.next().flatten().ok_or(InvalidVersion);
         let (major, minor, patch) = (next()?, next()?, next()?);
         match parts.next() {
             None => Ok(Self { major, minor, patch, pre: pre.map(str::to_owned) }),
-            Some(_) => Err(Malformed),
+            Some(_) => Err(InvalidVersion),
         }
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for AgentVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
         self.pre.as_ref().map_or(Ok(()), |pre| write!(f, "-{pre}"))
     }
 }
 
-impl Ord for Version {
+impl Ord for AgentVersion {
     fn cmp(&self, other: &Self) -> Ordering {
         let numbers = |v: &Self| (v.major, v.minor, v.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| match (&self.pre, &other.pre) {
@@ -68,7 +68,7 @@ impl Ord for Version {
     }
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for AgentVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -101,12 +101,12 @@ fn compare_pre(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
-    fn version(text: &str) -> Version {
+    fn version(text: &str) -> AgentVersion {
         text.parse().unwrap()
     }
 
     #[test]
-    fn versions_are_ordered_as_semver_says() {
+    fn versions_follow_semver_order() {
         let rising = [
             "0.9.12",
             "0.107.0",
@@ -119,16 +119,16 @@ mod tests {
             "0.166.1",
             "1.0.0",
         ];
-        let mut sorted: Vec<Version> = rising.iter().rev().map(|text| version(text)).collect();
+        let mut sorted: Vec<AgentVersion> = rising.iter().rev().map(|text| version(text)).collect();
         sorted.sort();
         assert_eq!(sorted.iter().map(ToString::to_string).collect::<Vec<_>>(), rising);
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn invalid_version_is_refused() {
         for text in ["", "1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "1.2.3-", "1.2.3-a b", "1..3"] {
-            assert_eq!(text.parse::<Version>(), Err(Malformed), "{text}");
+            assert_eq!(text.parse::<AgentVersion>(), Err(InvalidVersion), "{text}");
         }
-        assert_eq!(version("1.2.3+build.5"), Version::new(1, 2, 3));
+        assert_eq!(version("1.2.3+build.5"), AgentVersion::new(1, 2, 3));
     }
 }

@@ -10,11 +10,11 @@ const MAX_SIZE_LINE: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Body<R> {
     reader: R,
-    left: Left,
+    left: Remaining,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Remaining {
     /// This many bytes until the end.
     Bytes(u64),
     /// This many bytes until the next chunk.
@@ -26,12 +26,12 @@ enum Left {
 impl<R: BufRead> Body<R> {
     /// Returns a body whose length is in the head.
     pub(crate) fn of_length(reader: R, length: u64) -> Self {
-        Body { reader, left: Left::Bytes(length) }
+        Body { reader, left: Remaining::Bytes(length) }
     }
 
     /// Returns a chunked body.
     pub(crate) fn in_chunks(reader: R) -> Self {
-        Body { reader, left: Left::BetweenChunks }
+        Body { reader, left: Remaining::BetweenChunks }
     }
 
     fn next_chunk(&mut self) -> io::Result<()> {
@@ -40,9 +40,9 @@ impl<R: BufRead> Body<R> {
             0 => {
                 // No trailers are sent; the blank line ends the body.
                 self.blank_line()?;
-                Left::Nothing
+                Remaining::Nothing
             }
-            size => Left::InChunk(size),
+            size => Remaining::InChunk(size),
         };
         Ok(())
     }
@@ -78,26 +78,26 @@ impl<R: BufRead> Read for Body<R> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        while self.left == Left::BetweenChunks {
+        while self.left == Remaining::BetweenChunks {
             self.next_chunk()?;
         }
         match self.left {
-            Left::Nothing | Left::Bytes(0) => Ok(0),
-            Left::Bytes(piece) => {
+            Remaining::Nothing | Remaining::Bytes(0) => Ok(0),
+            Remaining::Bytes(piece) => {
                 let (read, left) = self.read_piece(buffer, piece)?;
-                self.left = Left::Bytes(left);
+                self.left = Remaining::Bytes(left);
                 Ok(read)
             }
-            Left::InChunk(piece) => {
+            Remaining::InChunk(piece) => {
                 let (read, left) = self.read_piece(buffer, piece)?;
-                self.left = Left::InChunk(left);
+                self.left = Remaining::InChunk(left);
                 if left == 0 {
                     self.blank_line()?;
-                    self.left = Left::BetweenChunks;
+                    self.left = Remaining::BetweenChunks;
                 }
                 Ok(read)
             }
-            Left::BetweenChunks => unreachable!("the loop above left it"),
+            Remaining::BetweenChunks => unreachable!("the loop above left it"),
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_an_error() {
+    fn truncated_body_is_an_error() {
         let whole = "5\r\nhello\r\n0\r\n\r\n";
         for end in 0..whole.len() {
             assert!(chunked(&whole[..end]).is_err(), "{:?}", &whole[..end]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_length_is_kept_to() {
+    fn body_stops_at_content_length() {
         let mut body = Vec::new();
         Body::of_length(&b"abcdef"[..], 4).read_to_end(&mut body).unwrap();
         assert_eq!(body, b"abcd");

@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
+use crate::{ApiError, ErrorBody, ErrorCode, IDEMPOTENCY_KEY, body::Body};
 
 /// Maximum length of a reply's head.
 const MAX_HEAD: usize = 64 << 10;
@@ -35,39 +35,39 @@ const MAX_REVIVALS: u32 = 5;
 pub struct Client {
     socket: PathBuf,
     deadline: Duration,
-    revive: Option<Revive>,
+    revive: Option<RestartFn>,
 }
 
 /// Restarts a daemon that stopped, or returns why the request must not be retried.
-type Revive = Arc<dyn Fn(Lost) -> Result<(), ApiError> + Send + Sync>;
+type RestartFn = Arc<dyn Fn(DaemonLoss) -> Result<(), ApiError> + Send + Sync>;
 
 /// How the connection to a daemon was lost before it answered. The request can be retried: an
 /// idempotency key prevents a second change.
 #[derive(Clone, Debug)]
-pub enum Lost {
+pub enum DaemonLoss {
     /// No process listens.
-    Absent,
+    NotListening,
     /// This process accepted the connection and closed it without an answer.
-    Silent { pid: u32, error: ApiError },
+    ClosedWithoutReply { pid: u32, error: ApiError },
 }
 
 /// Why a request has no reply.
-enum Failed {
-    Lost(Lost, ApiError),
+enum RequestFailure {
+    Lost(DaemonLoss, ApiError),
     Broken(ApiError),
 }
 
-impl From<Failed> for ApiError {
-    fn from(failed: Failed) -> ApiError {
+impl From<RequestFailure> for ApiError {
+    fn from(failed: RequestFailure) -> ApiError {
         match failed {
-            Failed::Lost(_, error) | Failed::Broken(error) => error,
+            RequestFailure::Lost(_, error) | RequestFailure::Broken(error) => error,
         }
     }
 }
 
 /// A complete reply.
 #[derive(Debug)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     pub body: Vec<u8>,
 }
@@ -93,15 +93,15 @@ impl Client {
 
     /// Returns a client with this timeout for its requests.
     #[must_use]
-    pub fn within(self, deadline: Duration) -> Self {
+    pub fn with_timeout(self, deadline: Duration) -> Self {
         Client { deadline, ..self }
     }
 
     /// Restarts the daemon with this function, and retries, when it stops before it answers.
     #[must_use]
-    pub fn reviving(
+    pub fn with_restart(
         mut self,
-        revive: impl Fn(Lost) -> Result<(), ApiError> + Send + Sync + 'static,
+        revive: impl Fn(DaemonLoss) -> Result<(), ApiError> + Send + Sync + 'static,
     ) -> Self {
         self.revive = Some(Arc::new(revive));
         self
@@ -120,7 +120,7 @@ impl Client {
         key: &str,
     ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(body).map_err(|why| {
-            ApiError::new(Code::Internal, format!("cannot serialize the request: {why}"))
+            ApiError::new(ErrorCode::Internal, format!("cannot serialize the request: {why}"))
         })?;
         self.call("POST", path, Some(&body), Some(key))?.json()
     }
@@ -132,40 +132,40 @@ impl Client {
         path: &str,
         body: Option<&[u8]>,
         key: Option<&str>,
-    ) -> Result<Reply, ApiError> {
-        let (status, mut reader) = self.heard(|| {
+    ) -> Result<HttpReply, ApiError> {
+        let (status, mut reader) = self.with_retries(|| {
             let (stream, pid) = self.send(method, path, body, key, &[])?;
-            read_head(stream).map_err(|why| self.cut_off(pid, &why))
+            read_head(stream).map_err(|why| self.connection_lost(pid, &why))
         })?;
         let mut body = Vec::new();
-        reader.read_to_end(&mut body).map_err(|why| self.failed(&why))?;
-        Ok(Reply { status, body })
+        reader.read_to_end(&mut body).map_err(|why| self.connection_error(&why))?;
+        Ok(HttpReply { status, body })
     }
 
     /// Opens a stream of lines; `last_event_id` resumes an event stream exactly.
     pub fn stream(&self, path: &str, last_event_id: Option<u64>) -> Result<StreamReply, ApiError> {
         let header = last_event_id.map(|id| ("last-event-id", id.to_string()));
-        let (status, mut reader) = self.heard(|| {
+        let (status, mut reader) = self.with_retries(|| {
             let (stream, pid) = self.send("GET", path, None, None, header.as_slice())?;
-            let patient = stream.try_clone().map_err(|why| self.cut_off(pid, &why))?;
-            let read = read_head(stream).map_err(|why| self.cut_off(pid, &why))?;
+            let patient = stream.try_clone().map_err(|why| self.connection_lost(pid, &why))?;
+            let read = read_head(stream).map_err(|why| self.connection_lost(pid, &why))?;
             // Data on a stream may take any time to arrive.
-            patient.set_read_timeout(None).map_err(|why| self.cut_off(pid, &why))?;
+            patient.set_read_timeout(None).map_err(|why| self.connection_lost(pid, &why))?;
             Ok(read)
         })?;
         if status == 200 {
             return Ok(StreamReply { reader: BufReader::new(reader) });
         }
         let mut body = Vec::new();
-        reader.read_to_end(&mut body).map_err(|why| self.failed(&why))?;
-        Err(Reply { status, body }.error())
+        reader.read_to_end(&mut body).map_err(|why| self.connection_error(&why))?;
+        Err(HttpReply { status, body }.error())
     }
 
     /// Retries until the daemon answers, as far as it can be restarted.
-    fn heard<T>(&self, ask: impl Fn() -> Result<T, Failed>) -> Result<T, ApiError> {
+    fn with_retries<T>(&self, ask: impl Fn() -> Result<T, RequestFailure>) -> Result<T, ApiError> {
         for _ in 0..MAX_REVIVALS {
             match (ask(), &self.revive) {
-                (Err(Failed::Lost(lost, _)), Some(revive)) => revive(lost)?,
+                (Err(RequestFailure::Lost(lost, _)), Some(revive)) => revive(lost)?,
                 (asked, _) => return Ok(asked?),
             }
         }
@@ -179,14 +179,14 @@ impl Client {
         body: Option<&[u8]>,
         key: Option<&str>,
         headers: &[(&str, String)],
-    ) -> Result<(UnixStream, Option<u32>), Failed> {
+    ) -> Result<(UnixStream, Option<u32>), RequestFailure> {
         let mut stream = connect(&self.socket, self.deadline).map_err(|why| {
-            if is_late(&why) {
-                return Failed::Broken(self.late());
+            if is_timeout(&why) {
+                return RequestFailure::Broken(self.timeout_error());
             }
-            Failed::Lost(Lost::Absent, self.unreachable(&why))
+            RequestFailure::Lost(DaemonLoss::NotListening, self.unreachable(&why))
         })?;
-        let pid = server(&stream);
+        let pid = peer_pid(&stream);
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n");
         if let Some(key) = key {
@@ -204,14 +204,14 @@ impl Client {
         // request.
         let mut request = head.into_bytes();
         request.extend_from_slice(body.unwrap_or_default());
-        stream.write_all(&request).map_err(|why| self.cut_off(pid, &why))?;
+        stream.write_all(&request).map_err(|why| self.connection_lost(pid, &why))?;
         Ok((stream, pid))
     }
 
     /// Classifies a broken connection. A stopping daemon closes connections that it has not handled
     /// yet without an answer.
-    fn cut_off(&self, pid: Option<u32>, why: &io::Error) -> Failed {
-        let error = self.failed(why);
+    fn connection_lost(&self, pid: Option<u32>, why: &io::Error) -> RequestFailure {
+        let error = self.connection_error(why);
         let closed = matches!(
             why.kind(),
             io::ErrorKind::ConnectionReset
@@ -219,34 +219,37 @@ impl Client {
                 | io::ErrorKind::UnexpectedEof
         );
         match pid {
-            Some(pid) if closed => Failed::Lost(Lost::Silent { pid, error: error.clone() }, error),
-            _ => Failed::Broken(error),
+            Some(pid) if closed => RequestFailure::Lost(
+                DaemonLoss::ClosedWithoutReply { pid, error: error.clone() },
+                error,
+            ),
+            _ => RequestFailure::Broken(error),
         }
     }
 
     fn unreachable(&self, why: &io::Error) -> ApiError {
         let message = format!("no daemon answers at {}: {why}", self.socket.display());
-        ApiError::new(Code::Unreachable, message).next("provost daemon status")
+        ApiError::new(ErrorCode::Unreachable, message).next("provost daemon status")
     }
 
-    fn failed(&self, why: &io::Error) -> ApiError {
-        if is_late(why) {
-            return self.late();
+    fn connection_error(&self, why: &io::Error) -> ApiError {
+        if is_timeout(why) {
+            return self.timeout_error();
         }
         let message = format!("the connection to the daemon broke: {why}");
-        ApiError::new(Code::Unreachable, message).next("provost daemon status")
+        ApiError::new(ErrorCode::Unreachable, message).next("provost daemon status")
     }
 
-    fn late(&self) -> ApiError {
+    fn timeout_error(&self) -> ApiError {
         let seconds = self.deadline.as_secs();
         let message =
             format!("the daemon at {} did not answer within {seconds} s", self.socket.display());
-        ApiError::new(Code::TimedOut, message).next("provost daemon stop")
+        ApiError::new(ErrorCode::TimedOut, message).next("provost daemon stop")
     }
 }
 
 /// Whether a timeout of the socket expired.
-fn is_late(why: &io::Error) -> bool {
+fn is_timeout(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
@@ -267,7 +270,7 @@ fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
 }
 
 /// Returns the listening process, as reported by the kernel.
-fn server(stream: &UnixStream) -> Option<u32> {
+fn peer_pid(stream: &UnixStream) -> Option<u32> {
     let found = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(found.pid.as_raw_nonzero().get()).ok()
 }
@@ -301,7 +304,7 @@ fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {
     Ok((status, body))
 }
 
-impl Reply {
+impl HttpReply {
     /// Parses the answer, or returns the error in the reply.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         if self.status != 200 {
@@ -309,7 +312,7 @@ impl Reply {
         }
         serde_json::from_slice(&self.body).map_err(|why| {
             let message = format!("cannot parse the daemon's answer: {why}");
-            ApiError::new(Code::Internal, message).next("provost daemon stop")
+            ApiError::new(ErrorCode::Internal, message).next("provost daemon stop")
         })
     }
 
@@ -319,7 +322,7 @@ impl Reply {
             Err(_) => {
                 let text = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);
                 let message = format!("the daemon answered {} {text:?}", self.status);
-                ApiError::new(Code::Internal, message)
+                ApiError::new(ErrorCode::Internal, message)
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The kind of an error. Each has its exit code, documented in `provost help exit-codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum ErrorCode {
     /// The requested condition does not hold: failed, disputed, checks failed.
     Failed,
     BadRequest,
@@ -26,31 +26,31 @@ pub enum Code {
     Internal,
 }
 
-impl Code {
+impl ErrorCode {
     pub fn exit_code(self) -> u8 {
         match self {
-            Code::Failed => 1,
-            Code::BadRequest => 2,
-            Code::NotFound => 3,
-            Code::Refused | Code::Forbidden | Code::ReadOnly => 4,
-            Code::TimedOut => 5,
-            Code::InputNeeded => 7,
-            Code::Unreachable | Code::Storage | Code::Internal => 6,
+            ErrorCode::Failed => 1,
+            ErrorCode::BadRequest => 2,
+            ErrorCode::NotFound => 3,
+            ErrorCode::Refused | ErrorCode::Forbidden | ErrorCode::ReadOnly => 4,
+            ErrorCode::TimedOut => 5,
+            ErrorCode::InputNeeded => 7,
+            ErrorCode::Unreachable | ErrorCode::Storage | ErrorCode::Internal => 6,
         }
     }
 
     pub fn http_status(self) -> u16 {
         match self {
-            Code::Failed => 422,
-            Code::BadRequest => 400,
-            Code::NotFound => 404,
-            Code::Refused | Code::InputNeeded => 409,
-            Code::Forbidden => 403,
-            Code::TimedOut => 504,
-            Code::Unreachable => 502,
-            Code::ReadOnly => 423,
-            Code::Storage => 507,
-            Code::Internal => 500,
+            ErrorCode::Failed => 422,
+            ErrorCode::BadRequest => 400,
+            ErrorCode::NotFound => 404,
+            ErrorCode::Refused | ErrorCode::InputNeeded => 409,
+            ErrorCode::Forbidden => 403,
+            ErrorCode::TimedOut => 504,
+            ErrorCode::Unreachable => 502,
+            ErrorCode::ReadOnly => 423,
+            ErrorCode::Storage => 507,
+            ErrorCode::Internal => 500,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Code {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    pub code: Code,
+    pub code: ErrorCode,
     pub message: String,
     /// Commands to try next.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         ApiError { code, message: message.into(), next: Vec::new() }
     }
 

@@ -21,7 +21,7 @@ pub struct HandoffRow {
     /// The command that fetches its next message.
     pub receive_command: String,
     /// None if Provost itself starts its turns.
-    pub heartbeat: Option<BeatRow>,
+    pub heartbeat: Option<MemberHeartbeatRow>,
 }
 
 /// The heartbeats of members whose turns Provost cannot start.
@@ -31,10 +31,10 @@ pub struct HeartbeatRow {
     pub interval_minutes: u32,
     pub note: String,
     pub teardown: TeardownRow,
-    pub manager: Option<BeatRow>,
-    pub worker: Option<BeatRow>,
+    pub manager: Option<MemberHeartbeatRow>,
+    pub worker: Option<MemberHeartbeatRow>,
     /// Further members.
-    pub others: Vec<BeatRow>,
+    pub others: Vec<MemberHeartbeatRow>,
 }
 
 /// Who removes heartbeats, and when.
@@ -47,7 +47,7 @@ pub struct TeardownRow {
 
 /// The heartbeat of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BeatRow {
+pub struct MemberHeartbeatRow {
     pub member: String,
     pub receive_command: String,
     pub prompt: String,

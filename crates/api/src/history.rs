@@ -10,7 +10,7 @@ use crate::{AuditedWorkRow, CommunicationRow, CriterionRow};
 
 /// The state of something after an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ThenReply {
+pub struct AsOfReply {
     pub ok: bool,
     /// session, run or task.
     pub of: String,
@@ -52,7 +52,7 @@ pub struct ChangeRow {
 
 /// The team of a history query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PastTaskRow {
+pub struct HistoryTeamRow {
     pub id: String,
     pub name: String,
     pub state: String,
@@ -62,7 +62,7 @@ pub struct PastTaskRow {
 
 /// A session that worked for a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PastSessionRow {
+pub struct HistorySessionRow {
     pub id: String,
     pub member: String,
     /// null if nothing of it is recorded here.
@@ -75,7 +75,7 @@ pub struct PastSessionRow {
 
 /// One recorded event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PastRow {
+pub struct HistoryRow {
     pub seq: u64,
     pub at: i64,
     /// task or session.
@@ -111,7 +111,7 @@ pub struct PastRow {
 
 /// The latest events of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NewsRow {
+pub struct RecentEventsRow {
     /// The ledger event after which the query starts; null for all.
     pub since: Option<u64>,
     /// The newest event of the ledger: start the next query after it.
@@ -119,42 +119,42 @@ pub struct NewsRow {
     /// Number of events of the team.
     pub in_all: usize,
     /// The newest of them, oldest first, without written text.
-    pub shown: Vec<PastRow>,
+    pub shown: Vec<HistoryRow>,
 }
 
 /// The replay of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayReply {
     pub ok: bool,
-    pub task: PastTaskRow,
-    pub sessions: Vec<PastSessionRow>,
+    pub task: HistoryTeamRow,
+    pub sessions: Vec<HistorySessionRow>,
     /// compact, timeline or transcript.
     #[serde(rename = "as")]
     pub form: String,
     /// Whether written text is shown.
     pub content: bool,
-    pub rows: Vec<PastRow>,
+    pub rows: Vec<HistoryRow>,
 }
 
 /// The audit of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditReply {
     pub ok: bool,
-    pub task: PastTaskRow,
-    pub sessions: Vec<PastSessionRow>,
+    pub task: HistoryTeamRow,
+    pub sessions: Vec<HistorySessionRow>,
     pub content: bool,
     /// The work that its last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
     /// All actions on the team, refused or not.
-    pub deeds: Vec<PastRow>,
-    pub criteria: Vec<AuditedRow>,
+    pub deeds: Vec<HistoryRow>,
+    pub criteria: Vec<CriterionAuditRow>,
     pub divergences: Vec<DivergenceRow>,
 }
 
 /// A criterion with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AuditedRow {
+pub struct CriterionAuditRow {
     pub criterion: CriterionRow,
     /// The judgements of it, oldest first.
     pub judgements: Vec<JudgementRow>,
@@ -237,9 +237,9 @@ pub struct TelemetryReply {
     /// The start and end of the period.
     pub from: i64,
     pub to: i64,
-    pub tasks: Vec<TaskFiguresRow>,
+    pub tasks: Vec<TeamStatsRow>,
     /// The newest refusals and failures.
-    pub failures: Vec<PastRow>,
+    pub failures: Vec<HistoryRow>,
     /// Number of older ones that are not shown.
     #[serde(default)]
     pub older_failures: u64,
@@ -248,7 +248,7 @@ pub struct TelemetryReply {
 
 /// Statistics of one team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskFiguresRow {
+pub struct TeamStatsRow {
     pub id: String,
     pub name: String,
     pub state: String,

@@ -10,38 +10,38 @@ mod history;
 mod request;
 mod run;
 mod session;
-mod task;
+mod team;
 
-pub use client::{Client, Lost, Reply, StreamReply};
-pub use error::{ApiError, Code, ErrorBody};
-pub use handoff::{BeatRow, HandoffRow, HeartbeatRow, TeardownRow};
+pub use client::{Client, DaemonLoss, HttpReply, StreamReply};
+pub use error::{ApiError, ErrorBody, ErrorCode};
+pub use handoff::{HandoffRow, HeartbeatRow, MemberHeartbeatRow, TeardownRow};
 pub use history::{
-    AuditReply, AuditedRow, ChangeRow, DiffReply, DivergenceRow, HitRow, JudgementRow, MetricsRow,
-    NewsRow, PastRow, PastSessionRow, PastTaskRow, ReceiptRow, ReplayReply, SearchReply,
-    TaskFiguresRow, TelemetryReply, ThenReply, WaitRow,
+    AsOfReply, AuditReply, ChangeRow, CriterionAuditRow, DiffReply, DivergenceRow, HistoryRow,
+    HistorySessionRow, HistoryTeamRow, HitRow, JudgementRow, MetricsRow, ReceiptRow,
+    RecentEventsRow, ReplayReply, SearchReply, TeamStatsRow, TelemetryReply, WaitRow,
 };
 pub use request::{
-    ActorKind, AnswerRequest, CallReply, CallRequest, CancelRequest, DaemonInfo, Decision,
-    EventRow, InterruptRequest, LimitRequest, OpenRequest, ProgressReport, RenameRequest,
+    ActorKind, AnswerRequest, ApprovalDecision, CallReply, CallRequest, CancelRequest, DaemonInfo,
+    EventRow, InterruptRequest, LimitRequest, OpenSessionRequest, ProgressReport, RenameRequest,
     ReportReply, ReportRequest, ResolveRequest, SendRequest, UnknownHolder, VerifyEnd, VerifyReply,
     VerifyRequest,
 };
 pub use run::{
-    ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, GraphRow, LandingRow,
-    OpenRunRequest, OriginRow, PullRow, QueueRow, RejectRunRequest, RunRow, RunSessionRow,
-    TaskCounts, TaskRow,
+    ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest,
+    OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow, TaskCounts,
+    TaskRow,
 };
 pub use session::{
-    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,
+    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitWaitRow,
     MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow,
     ShortageRow, SubjectRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
 };
 
-pub use task::{
+pub use team::{
     AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
-    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow,
-    MoveRow, NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskHeadRow,
-    TaskMessageRow, TaskRequest,
+    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
+    NextRequest, OpenTeamRequest, PairRequest, RejectedItemRow, TeamCommandRequest, TeamHeadRow,
+    TeamMessageRow, TeamRow,
 };
 
 /// The version of the wire. A daemon and a command line with different versions do not communicate.

@@ -10,7 +10,7 @@ use crate::ShortageRow;
 
 /// Opens a session. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct OpenRequest {
+pub struct OpenSessionRequest {
     /// The session's id, if the caller created one: a UUID of version 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -85,13 +85,13 @@ pub struct AnswerRequest {
     pub answers: Option<BTreeMap<String, Vec<String>>>,
     /// For an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    pub decision: Option<ApprovalDecision>,
 }
 
 /// The decision about an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum ApprovalDecision {
     Approve,
     ApproveForSession,
     Deny,
@@ -257,7 +257,7 @@ pub struct EventRow {
     /// The id of the session or run that it concerns.
     pub session: String,
     /// Whether it concerns a `session` or a `run`.
-    #[serde(default = "of_session")]
+    #[serde(default = "default_stream")]
     pub stream: String,
     pub version: u64,
     pub kind: String,
@@ -268,7 +268,7 @@ pub struct EventRow {
     pub state: Option<String>,
 }
 
-fn of_session() -> String {
+fn default_stream() -> String {
     "session".to_owned()
 }
 

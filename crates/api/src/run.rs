@@ -176,7 +176,7 @@ pub struct TaskCounts {
 
 /// The plan of a run, with the state of each task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GraphRow {
+pub struct RunGraphRow {
     pub run: String,
     pub name: String,
     /// The state of the run.

@@ -71,7 +71,7 @@ pub struct SessionRow {
     pub budget: BudgetRow,
     /// The wait for a limit of the agent's account, if there is one.
     #[serde(default)]
-    pub limited: Option<LimitedRow>,
+    pub limited: Option<LimitWaitRow>,
     /// The agent's report about retries of its model; omitted while it does not retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
@@ -256,7 +256,7 @@ pub struct BudgetRow {
 
 /// A wait for a limit of the agent's account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LimitedRow {
+pub struct LimitWaitRow {
     pub until: i64,
     pub detail: String,
 }
@@ -336,7 +336,7 @@ pub struct LaunchRow {
 
 impl LaunchRow {
     /// Whether its process may be running.
-    pub fn lives(&self) -> bool {
+    pub fn may_be_running(&self) -> bool {
         matches!(self.phase.as_str(), "owed" | "running")
     }
 }

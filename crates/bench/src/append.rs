@@ -6,18 +6,20 @@ use anyhow::{Result, anyhow};
 use provost_core::{
     ids::SessionId,
     lifecycle::ClaimKind,
-    session::{Reporter, Testimony},
+    session::{ReportBody, Reporter},
 };
-use provost_engine::shell::{Ask, DaemonEnvironment, Handle, Holders, Home, Owner, World};
+use provost_engine::shell::{
+    DaemonEnvironment, EngineHandle, EngineRequest, EngineWorld, Holders, Home, Owner,
+};
 use provost_git::Git;
 use provost_ledger::{
-    Batch, Ledger, Moment, NewEvent, ReadLedger, SqliteLedger, StreamId, StreamWrite,
+    ClockReading, Ledger, NewEvent, ReadLedger, SqliteLedger, StreamId, StreamWrite, WriteBatch,
 };
 
 use crate::{
     daemon::provost_bin,
     fill,
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, time},
 };
 
@@ -29,11 +31,11 @@ const WRITERS: usize = 32;
 const REPORTS: usize = 150;
 const FIRST_REPORTS: usize = 60;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut ours = Ours::open(&dir.path().join("ours"))?;
-    let mut bare = Bare::open(&dir.path().join("bare.db"), PER_BATCH)?;
-    let mut alone = Bare::open(&dir.path().join("alone.db"), 1)?;
+    let mut ours = LedgerWriter::open(&dir.path().join("ours"))?;
+    let mut bare = RawSqliteWriter::open(&dir.path().join("bare.db"), PER_BATCH)?;
+    let mut alone = RawSqliteWriter::open(&dir.path().join("alone.db"), 1)?;
     // Until the write-ahead log reaches its size, each commit also grows the file. Later commits do not.
     ours.write(WARM_UP)?;
     bare.write(WARM_UP)?;
@@ -83,21 +85,21 @@ fn data(n: usize) -> String {
 }
 
 /// The ledger, writing batches over many streams.
-pub(crate) struct Ours {
+pub(crate) struct LedgerWriter {
     ledger: SqliteLedger,
     written: u64,
 }
 
-impl Ours {
+impl LedgerWriter {
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        Ok(Ours { ledger: fill::open(dir)?, written: 0 })
+        Ok(LedgerWriter { ledger: fill::open(dir)?, written: 0 })
     }
 
     pub(crate) fn write(&mut self, batches: u64) -> Result<()> {
         for _ in 0..batches {
             let writes = (0..PER_BATCH).map(|n| write(n, self.written)).collect::<Result<_>>()?;
-            let at = Moment { wall_ms: 0, mono_ms: self.written };
-            self.ledger.append(Batch { at, writes, idempotency: Vec::new() })?;
+            let at = ClockReading { wall_ms: 0, mono_ms: self.written };
+            self.ledger.append(WriteBatch { at, writes, idempotency: Vec::new() })?;
             self.written += 1;
         }
         Ok(())
@@ -117,28 +119,28 @@ fn write(n: usize, version: u64) -> Result<StreamWrite> {
         v: 1,
         actor: "operator".to_owned(),
         data: data(n),
-        words: Default::default(),
+        search_terms: Default::default(),
     };
     Ok(StreamWrite {
         stream: StreamId::new(format!("session/{n}"))?,
         expected: version,
         events: vec![event],
         open: true,
-        owed: Vec::new(),
-        card: None,
-        found_by: None,
+        pending: Vec::new(),
+        projection: None,
+        search_terms: None,
         snapshot: None,
     })
 }
 
 /// A bare loop that writes the same rows, `per_batch` in each transaction.
-struct Bare {
+struct RawSqliteWriter {
     connection: rusqlite::Connection,
     per_batch: usize,
     written: u64,
 }
 
-impl Bare {
+impl RawSqliteWriter {
     fn open(path: &Path, per_batch: usize) -> Result<Self> {
         let connection = rusqlite::Connection::open(path)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
@@ -147,7 +149,7 @@ impl Bare {
             "CREATE TABLE event (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT, version INTEGER, kind TEXT, v INTEGER,
              wall INTEGER, mono INTEGER, actor TEXT, data TEXT, UNIQUE (stream, version)) STRICT",
         )?;
-        Ok(Bare { connection, per_batch, written: 0 })
+        Ok(RawSqliteWriter { connection, per_batch, written: 0 })
     }
 
     fn write(&mut self, batches: u64) -> Result<()> {
@@ -194,16 +196,17 @@ fn engine_writers(home: &Path) -> Result<f64> {
     })?;
     opened.owner.join().map_err(|_| anyhow!("the owner panicked"))?;
     runtime.shutdown_background();
-    crate::daemon::end_holders(home)?;
+    crate::daemon::stop_holders(home)?;
     Ok(rate)
 }
 
-async fn write_reports(handle: &Handle) -> Result<f64> {
+async fn write_reports(handle: &EngineHandle) -> Result<f64> {
     let mut sessions = Vec::new();
     for n in 0..WRITERS {
         let id = SessionId(uuid::Uuid::from_u128(0x1_0000_0000_0000 + n as u128));
-        let ask = Ask::Open { id, spec: Box::new(fill::spec(n as u64)), warnings: Vec::new() };
-        handle.ask(ask, "operator", None).await?;
+        let ask =
+            EngineRequest::Open { id, spec: Box::new(fill::spec(n as u64)), warnings: Vec::new() };
+        handle.request(ask, "operator", None).await?;
         sessions.push(id);
     }
     while !all_run(handle).await? {
@@ -216,17 +219,17 @@ async fn write_reports(handle: &Handle) -> Result<f64> {
 }
 
 /// Sends `count` reports from every session. Each report waits until it is durable.
-async fn report(handle: &Handle, sessions: &[SessionId], count: usize) -> Result<()> {
+async fn report(handle: &EngineHandle, sessions: &[SessionId], count: usize) -> Result<()> {
     let mut tasks = tokio::task::JoinSet::new();
     for &id in sessions {
         let handle = handle.clone();
         tasks.spawn(async move {
             for n in 0..count {
                 let text = Some(format!("{n}{}", "x".repeat(250)));
-                let testimony = Testimony::Claim { kind: ClaimKind::Working, text };
+                let testimony = ReportBody::Claim { kind: ClaimKind::Working, text };
                 let session = Some(id.to_string());
-                let ask = Ask::Report { session, from: Reporter::Operator, testimony };
-                handle.ask(ask, "operator", None).await?;
+                let ask = EngineRequest::Report { session, from: Reporter::Operator, testimony };
+                handle.request(ask, "operator", None).await?;
             }
             Ok::<(), provost_api::ApiError>(())
         });
@@ -237,15 +240,15 @@ async fn report(handle: &Handle, sessions: &[SessionId], count: usize) -> Result
     Ok(())
 }
 
-async fn all_run(handle: &Handle) -> Result<bool> {
-    let live = handle.ask_json(Ask::Live).await?;
+async fn all_run(handle: &EngineHandle) -> Result<bool> {
+    let live = handle.request_json(EngineRequest::LiveLaunches).await?;
     let live = live.as_array().ok_or_else(|| anyhow!("a list"))?;
     Ok(live.len() == WRITERS && live.iter().all(|launch| !launch["holder"].is_null()))
 }
 
-fn world(places: &Home) -> Result<World> {
+fn world(places: &Home) -> Result<EngineWorld> {
     let program = provost_bin()?;
-    Ok(World {
+    Ok(EngineWorld {
         home: places.clone(),
         git: Git::new(Path::new("git"), "/usr/bin:/bin".as_ref(), Path::new("/")),
         holders: Holders::new(vec![OsString::from(&program), "hold".into()]),

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use provost_api::{Client, DaemonInfo};
-use provost_holder::tree::{self, Traces};
+use provost_holder::tree::{self, LaunchTraces};
 use serde_json::{Value, json};
 
 /// The length of a processor clock tick as Linux exposes it to programs, in milliseconds.
@@ -21,14 +21,14 @@ pub(crate) fn provost_bin() -> Result<PathBuf> {
 }
 
 /// A home directory with a daemon. Dropping it stops the daemon.
-pub(crate) struct Daemon {
+pub(crate) struct BenchDaemon {
     dir: tempfile::TempDir,
 }
 
-impl Daemon {
+impl BenchDaemon {
     /// Creates a home whose ledger can be filled before the daemon starts.
-    pub(crate) fn home() -> Result<Daemon> {
-        Ok(Daemon { dir: tempfile::Builder::new().prefix("pb").tempdir()? })
+    pub(crate) fn home() -> Result<BenchDaemon> {
+        Ok(BenchDaemon { dir: tempfile::Builder::new().prefix("pb").tempdir()? })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -62,18 +62,22 @@ impl Daemon {
     }
 
     /// Opens a session over the socket and returns its id.
-    pub(crate) fn open(&self, spec: &provost_core::session::Spec, key: &str) -> Result<String> {
+    pub(crate) fn open(
+        &self,
+        spec: &provost_core::session::SessionSpec,
+        key: &str,
+    ) -> Result<String> {
         let reply: Value = self.client().post("/v1/sessions", &json!({"spec": spec}), key)?;
         reply["id"].as_str().map(str::to_owned).context("the reply has no session id")
     }
 
     /// Opens `count` sessions that do nothing, and waits until all of them run.
-    pub(crate) fn idle_sessions(&self, count: usize) -> Result<()> {
-        self.idle_sessions_more(0, count)
+    pub(crate) fn open_idle_sessions(&self, count: usize) -> Result<()> {
+        self.open_more_idle_sessions(0, count)
     }
 
     /// Opens `more` sessions on top of the `have` existing ones.
-    pub(crate) fn idle_sessions_more(&self, have: usize, more: usize) -> Result<()> {
+    pub(crate) fn open_more_idle_sessions(&self, have: usize, more: usize) -> Result<()> {
         let count = have + more;
         for n in have..count {
             self.open(&crate::fill::spec(n as u64), &format!("idle-{n}"))?;
@@ -95,24 +99,24 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for BenchDaemon {
     fn drop(&mut self) {
         // A failed benchmark may have no daemon; the remaining processes are stopped anyway.
         self.run(&["daemon", "stop"]).ok();
-        end_holders(&self.path()).ok();
+        stop_holders(&self.path()).ok();
     }
 }
 
 /// Stops the holders of a home and every process under them.
-pub(crate) fn end_holders(home: &Path) -> Result<()> {
+pub(crate) fn stop_holders(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home.join("launches"))? {
         let dir = entry?.path();
         // Holders obey only the daemon, which may have exited.
-        if let provost_holder::Looked::Alive { held } = provost_holder::look(&dir)? {
-            let traces = Traces {
+        if let provost_holder::LaunchState::Alive { held } = provost_holder::inspect(&dir)? {
+            let traces = LaunchTraces {
                 holder: Some(held.holder),
                 child: Some(held.child),
-                ..Traces::of(&held.key)
+                ..LaunchTraces::with_mark(&held.key)
             };
             tree::end_all(&traces, Duration::ZERO)?;
         }
@@ -123,7 +127,9 @@ pub(crate) fn end_holders(home: &Path) -> Result<()> {
 fn holders(home: &Path) -> Result<Vec<u32>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(home.join("launches"))? {
-        if let provost_holder::Looked::Alive { held } = provost_holder::look(&entry?.path())? {
+        if let provost_holder::LaunchState::Alive { held } =
+            provost_holder::inspect(&entry?.path())?
+        {
             all.push(held.holder.pid);
         }
     }
@@ -147,7 +153,7 @@ pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
 ///
 /// The kernel counts all threads, past and present, in ticks of 10 ms, and the present threads exactly. The larger
 /// of the two figures is the better one: ticks for long times, the exact figure for short ones.
-pub(crate) fn processor_ms(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_ms(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
     // After the name: the state is field 3, user and system time are fields 14 and 15.

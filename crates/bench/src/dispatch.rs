@@ -1,37 +1,37 @@
 //! Team messages: latency from sending to a waiting receiver, and throughput of concurrent senders.
 
 mod fill;
-mod look;
+mod queries;
 mod senders;
 
 use std::{path::Path, sync::mpsc, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use provost_core::{
-    ids::StandingId,
-    task::{
-        Actor, Address, Channel, Command, Config, Kind, Labels, Post, Priority, Role, TaskBounds,
-        TaskSpec,
+    ids::TeamId,
+    team::{
+        ManagerConfig, MemberLabels, MemberRole, MessageChannel, NewMessage, Priority, Recipient,
+        TeamActor, TeamCommand, TeamLimits, TeamMessageKind, TeamSpec,
     },
     time::Moment,
 };
 use provost_engine::{
-    board::{Board, Turn},
+    board::{Board, BoardTransaction},
     shell::{NewMember, Pairing},
 };
-use provost_ledger::{Batch, Ledger, MemLedger, SqliteLedger, StreamWrite};
+use provost_ledger::{Ledger, MemLedger, SqliteLedger, StreamWrite, WriteBatch};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    append::Ours,
-    daemon::Daemon,
-    table::{Goal, Table},
+    append::LedgerWriter,
+    daemon::BenchDaemon,
+    table::{FigureTable, Goal},
     timing::{Sample, now, time},
 };
 
-pub(crate) use look::run as look;
-use senders::{Sender, Senders, request};
+pub(crate) use queries::run as look;
+use senders::{MessageSender, MessageSenders, request};
 
 /// The number of receivers that wait at the same time.
 const WAITING: usize = 100;
@@ -44,8 +44,8 @@ const EACH: usize = 100;
 const ROUNDS: usize = 15;
 
 /// Measures the latency from sending a message to its waiting receiver, among a hundred waiting receivers.
-pub(crate) fn wait(table: &mut Table) -> Result<()> {
-    let daemon = Daemon::home()?;
+pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
     let tasks: Vec<String> = (0..WAITING).map(|n| open(&daemon, n)).collect::<Result<_>>()?;
     let (sender, taken) = mpsc::channel::<(usize, Instant)>();
@@ -68,7 +68,7 @@ pub(crate) fn wait(table: &mut Table) -> Result<()> {
         }
         drop(sender);
         let mut delays = Sample::default();
-        let mut client = Sender::open(&daemon, &tasks[0])?;
+        let mut client = MessageSender::open(&daemon, &tasks[0])?;
         for turn in 0..SENT {
             let n = turn % WAITING;
             let request = request(&post(turn));
@@ -89,27 +89,27 @@ pub(crate) fn wait(table: &mut Table) -> Result<()> {
 /// Measures durable messages by many senders over the socket against the ledger alone: with as many writers that
 /// each wait for their commit, with prepared batches and no waiting, and with events without projection or search
 /// terms.
-pub(crate) fn enqueue(table: &mut Table) -> Result<()> {
+pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut bare = Ours::open(&dir.path().join("bare"))?;
+    let mut bare = LedgerWriter::open(&dir.path().join("bare"))?;
     bare.write(300)?;
-    let mut same = Same::open(&dir.path().join("same"))?;
-    let daemon = Daemon::home()?;
+    let mut same = PreparedMessages::open(&dir.path().join("same"))?;
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
     let (mut to_waiting, mut to_packed) = (Sample::default(), Sample::default());
     let (mut to_bare, mut rates) = (Sample::default(), Sample::default());
     for round in 0..ROUNDS {
         let tasks: Vec<String> =
-            of_round(round).map(|n| open(&daemon, n)).collect::<Result<_>>()?;
-        let mut senders = Senders::open(&daemon, &tasks)?;
+            team_numbers(round).map(|n| open(&daemon, n)).collect::<Result<_>>()?;
+        let mut senders = MessageSenders::open(&daemon, &tasks)?;
         same.begin(round)?;
         let requests: Vec<String> = (0..EACH).map(|n| request(&post(round * EACH + n))).collect();
         let (sent, took) = time(|| senders.send(&requests));
         sent?;
         let rate = (SENDERS * EACH) as f64 / took.as_secs_f64();
         rates.add(rate);
-        to_waiting.add(rate / same.rate_of_waiting()?);
-        to_packed.add(rate / same.rate_of_packed()?);
+        to_waiting.add(rate / same.waiting_rate()?);
+        to_packed.add(rate / same.packed_rate()?);
         to_bare.add(rate / bare.rate()?);
     }
     table.row(
@@ -133,28 +133,34 @@ pub(crate) fn enqueue(table: &mut Table) -> Result<()> {
 }
 
 /// The same messages of the same teams, decided in advance, so that only their commits are measured.
-struct Same {
+struct PreparedMessages {
     board: Board,
     /// Receives the commits made while deciding.
     decided: MemLedger,
     ledger: SqliteLedger,
-    tasks: Vec<StandingId>,
+    tasks: Vec<TeamId>,
     sent: usize,
 }
 
-impl Same {
-    fn open(dir: &Path) -> Result<Same> {
+impl PreparedMessages {
+    fn open(dir: &Path) -> Result<PreparedMessages> {
         let (board, decided) = (Board::default(), MemLedger::default());
-        Ok(Same { board, decided, ledger: crate::fill::open(dir)?, tasks: Vec::new(), sent: 0 })
+        Ok(PreparedMessages {
+            board,
+            decided,
+            ledger: crate::fill::open(dir)?,
+            tasks: Vec::new(),
+            sent: 0,
+        })
     }
 
     /// Opens the teams of a round.
     fn begin(&mut self, round: usize) -> Result<()> {
-        self.tasks = of_round(round).map(|n| StandingId(task_id(n))).collect();
+        self.tasks = team_numbers(round).map(|n| TeamId(task_id(n))).collect();
         let batch = self.decide(|turn, id, n| {
-            let (name, labels) = ("hand".to_owned(), Labels::default());
-            let bind = Command::Bind { name, role: Role::Worker, session: None, labels };
-            turn.open_task(id, spec(round * SENDERS + n), &[bind], "operator").is_ok()
+            let (name, labels) = ("hand".to_owned(), MemberLabels::default());
+            let bind = TeamCommand::Bind { name, role: MemberRole::Worker, session: None, labels };
+            turn.open_team(id, spec(round * SENDERS + n), &[bind], "operator").is_ok()
         })?;
         self.ledger.append(batch)?;
         Ok(())
@@ -163,8 +169,8 @@ impl Same {
     /// Applies a change to each team and returns the writes it needs.
     fn decide(
         &mut self,
-        change: impl Fn(&mut Turn<'_>, StandingId, usize) -> bool,
-    ) -> Result<Batch> {
+        change: impl Fn(&mut BoardTransaction<'_>, TeamId, usize) -> bool,
+    ) -> Result<WriteBatch> {
         let mut turn = self.board.begin(Moment { wall_ms: 0, mono_ms: self.sent as u64 });
         for (n, id) in self.tasks.iter().enumerate() {
             ensure!(change(&mut turn, *id, n), "team {n} rejected the change");
@@ -175,12 +181,12 @@ impl Same {
     }
 
     /// Returns the writes for the next messages, one per team in a batch.
-    fn next(&mut self) -> Result<Vec<Batch>> {
+    fn next_batches(&mut self) -> Result<Vec<WriteBatch>> {
         let mut batches = Vec::new();
         for _ in 0..EACH {
-            let command = Command::Post(Box::new(message(self.sent)));
+            let command = TeamCommand::Post(Box::new(message(self.sent)));
             batches.push(self.decide(|turn, id, _| {
-                let done = turn.command_task(id, &Actor::Operator, &command, "operator");
+                let done = turn.command_team(id, &TeamActor::Operator, &command, "operator");
                 done.is_some_and(|done| done.is_ok())
             })?);
             self.sent += 1;
@@ -189,8 +195,8 @@ impl Same {
     }
 
     /// Returns messages per second when a message of every team is always ready.
-    fn rate_of_packed(&mut self) -> Result<f64> {
-        let batches = self.next()?;
+    fn packed_rate(&mut self) -> Result<f64> {
+        let batches = self.next_batches()?;
         let (done, took) =
             time(|| batches.into_iter().try_for_each(|batch| self.ledger.append(batch).map(drop)));
         done?;
@@ -198,8 +204,8 @@ impl Same {
     }
 
     /// Returns messages per second when each team has a writer that waits for durability between messages.
-    fn rate_of_waiting(&mut self) -> Result<f64> {
-        let batches = self.next()?;
+    fn waiting_rate(&mut self) -> Result<f64> {
+        let batches = self.next_batches()?;
         let at = batches[0].at;
         let mut of_writers: Vec<Vec<StreamWrite>> = vec![Vec::new(); SENDERS];
         for batch in batches {
@@ -225,7 +231,7 @@ impl Same {
                 while let Ok(first) = waiting.recv() {
                     let (writes, who): (Vec<_>, Vec<_>) =
                         std::iter::once(first).chain(waiting.try_iter()).unzip();
-                    self.ledger.append(Batch { at, writes, idempotency: Vec::new() })?;
+                    self.ledger.append(WriteBatch { at, writes, idempotency: Vec::new() })?;
                     for durable in who {
                         durable.send(()).context("a writer exited")?;
                     }
@@ -239,15 +245,15 @@ impl Same {
 }
 
 /// Returns the numbers of the teams of a round.
-fn of_round(round: usize) -> std::ops::Range<usize> {
+fn team_numbers(round: usize) -> std::ops::Range<usize> {
     round * SENDERS..(round + 1) * SENDERS
 }
 
 /// Opens a team with one worker that pulls its messages.
-fn open(daemon: &Daemon, n: usize) -> Result<String> {
+fn open(daemon: &BenchDaemon, n: usize) -> Result<String> {
     let id = task_id(n).to_string();
-    let (name, labels) = ("hand".to_owned(), Labels::default());
-    let hand = NewMember { name, role: Role::Worker, labels, session: None };
+    let (name, labels) = ("hand".to_owned(), MemberLabels::default());
+    let hand = NewMember { name, role: MemberRole::Worker, labels, session: None };
     let pairing = Pairing {
         spec: spec(n),
         members: vec![hand],
@@ -265,8 +271,8 @@ fn task_id(n: usize) -> Uuid {
     Uuid::from_u128(0x01a1_e700_0000_7000_8000_0000_0000_0000 + n as u128)
 }
 
-fn spec(n: usize) -> TaskSpec {
-    TaskSpec {
+fn spec(n: usize) -> TeamSpec {
+    TeamSpec {
         name: format!("task-{n}"),
         goal: "be measured".to_owned(),
         summary: None,
@@ -274,23 +280,23 @@ fn spec(n: usize) -> TaskSpec {
         cwd: "/".to_owned(),
         checks: Vec::new(),
         consent: Default::default(),
-        config: Config::default(),
+        config: ManagerConfig::default(),
         policy: None,
-        bounds: TaskBounds::default(),
+        bounds: TeamLimits::default(),
     }
 }
 
 fn post(n: usize) -> Value {
-    json!({"command": Command::Post(Box::new(message(n)))})
+    json!({"command": TeamCommand::Post(Box::new(message(n)))})
 }
 
-fn message(n: usize) -> Post {
-    Post {
+fn message(n: usize) -> NewMessage {
+    NewMessage {
         key: format!("sent-{n}"),
         correlation: None,
-        channel: Channel::Cli,
-        to: Address::Member("hand".to_owned()),
-        kind: Kind::Instruction,
+        channel: MessageChannel::Cli,
+        to: Recipient::Member("hand".to_owned()),
+        kind: TeamMessageKind::Instruction,
         text: "x".repeat(250),
         priority: Priority::Normal,
         expires_in_ms: None,

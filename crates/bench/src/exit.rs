@@ -13,19 +13,19 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
-    daemon::Daemon,
+    daemon::BenchDaemon,
     fill,
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, now},
 };
 
 const LIVE: usize = 100;
 const EXITS: usize = 60;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let daemon = Daemon::home()?;
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
-    daemon.idle_sessions(LIVE)?;
+    daemon.open_idle_sessions(LIVE)?;
     let mut follower =
         daemon.command(&["events", "-f", "--json"])?.stdout(Stdio::piped()).spawn()?;
     let events = follower.stdout.take().context("stdout is not a pipe")?;
@@ -61,7 +61,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
 
 /// Runs one session that exits on a trigger, watched by both.
 fn one_exit(
-    daemon: &Daemon,
+    daemon: &BenchDaemon,
     place: &Path,
     n: usize,
     seen: &mpsc::Receiver<(String, Instant)>,

@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
     limits::Bounds,
-    run::{LandMode, Planning, ReviewMode, Reviews, RunSpec, Target},
+    run::{LandMode, PlanningSpec, ReviewMode, ReviewModes, RunSpec, RunTarget},
     session::{
-        Afterwards, Agent, Command, Cursor, Driver, End, EndedBy, Exit0, Identity, Input, Reporter,
-        Signal, Spec, Testimony, Work,
+        AgentSpec, CommandStdin, Cursor, Driver, ExitZeroPolicy, OnFinish, ProcessExit,
+        ProcessIdentity, ReportBody, Reporter, SessionCommand, SessionSpec, StoppedBy,
+        StreamSignal, WorkLocation,
     },
     time::Moment,
     verdict::{EmptyDiff, Snapshot},
@@ -27,7 +28,7 @@ pub(crate) fn open(dir: &Path) -> Result<SqliteLedger> {
 }
 
 /// Writes `count` ended sessions.
-pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
+pub(crate) fn write_ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     let mut board = Board::default();
     let mut done = 0;
     while done < count {
@@ -37,7 +38,7 @@ pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()
                 Moment { wall_ms: 1_790_000_000_000, mono_ms: 1_000 + done * 10 + step * 5_000 };
             let mut turn = board.begin(now);
             for n in done..done + batch {
-                live_a_step(&mut turn, n, step);
+                advance_session(&mut turn, n, step);
             }
             let Some((batch, staged)) = turn.stage() else { continue };
             let committed = ledger.append(batch)?;
@@ -49,67 +50,71 @@ pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()
     Ok(())
 }
 
-fn live_a_step(turn: &mut provost_engine::board::Turn<'_>, n: u64, step: u64) {
+fn advance_session(turn: &mut provost_engine::board::BoardTransaction<'_>, n: u64, step: u64) {
     let id = SessionId(uuid::Uuid::from_u128(
         (u128::from(n) << 64) | 0x7000_8000_0000_0000 | u128::from(n),
     ));
     let launch = LaunchId { session: id, no: 1 };
-    let child = Identity { pid: 1, start_time: 1, boot_id: "bench".to_owned() };
+    let child = ProcessIdentity { pid: 1, start_time: 1, boot_id: "bench".to_owned() };
     let holder = child.clone();
     let commands = match step {
         0 => {
             turn.open(id, spec(n), "operator");
             vec![
-                Command::WorkPrepared { cwd: "/tmp".to_owned(), base: None },
-                Command::LaunchStarted { launch, holder, child },
+                SessionCommand::WorkPrepared { cwd: "/tmp".to_owned(), base: None },
+                SessionCommand::LaunchStarted { launch, holder, child },
             ]
         }
         1 => {
             let kind = provost_core::lifecycle::ClaimKind::Completed;
-            let testimony = Testimony::Claim { kind, text: Some("done".to_owned()) };
+            let testimony = ReportBody::Claim { kind, text: Some("done".to_owned()) };
             let cursor = Cursor { offset: 100, skip: 0 };
             vec![
-                Command::Report { from: Reporter::Launch(launch), testimony },
-                Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself },
-                Command::Observed { launch, signal: Signal::Closed, cursor },
-                Command::TreeGone { launch, leftovers: 0, verified: true },
+                SessionCommand::Report { from: Reporter::Launch(launch), testimony },
+                SessionCommand::ProcessEnded {
+                    launch,
+                    end: ProcessExit::Exit(0),
+                    by: StoppedBy::Itself,
+                },
+                SessionCommand::Observed { launch, signal: StreamSignal::Closed, cursor },
+                SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true },
             ]
         }
-        _ => vec![Command::Tick],
+        _ => vec![SessionCommand::Tick],
     };
     for command in commands {
         drop(turn.command(id, &command, "provost"));
     }
 }
 
-pub(crate) fn spec(n: u64) -> Spec {
-    Spec {
+pub(crate) fn spec(n: u64) -> SessionSpec {
+    SessionSpec {
         name: format!("bench-{n}"),
         role: Some("worker".to_owned()),
         project: None,
         cwd: "/tmp".to_owned(),
-        agent: Agent {
+        agent: AgentSpec {
             name: "command".to_owned(),
             driver: Driver::Command,
             argv: vec!["sleep".to_owned(), "3600".to_owned()],
             env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             pass_env: Vec::new(),
             own_env: Vec::new(),
-            input: Input::Closed,
+            input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
             carried: Default::default(),
         },
         instruction: None,
-        work: Work::Plain,
+        work: WorkLocation::Plain,
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: Exit0::SaysNothing,
-        afterwards: Afterwards::Close,
+        exit0: ExitZeroPolicy::SaysNothing,
+        afterwards: OnFinish::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         budget: Default::default(),
         policy: Default::default(),
@@ -123,8 +128,8 @@ pub(crate) fn spec(n: u64) -> Spec {
 }
 
 /// The spec of a run with a plan, used to measure the decision rules only.
-pub(crate) fn run_spec(planning: Planning) -> RunSpec {
-    let Spec { agent, bounds, .. } = spec(0);
+pub(crate) fn run_spec(planning: PlanningSpec) -> RunSpec {
+    let SessionSpec { agent, bounds, .. } = spec(0);
     let text = |text: &str| text.to_owned();
     let base = Snapshot { commit: CommitId("0".repeat(40)), tree: TreeId("1".repeat(40)) };
     RunSpec {
@@ -134,13 +139,13 @@ pub(crate) fn run_spec(planning: Planning) -> RunSpec {
         spec: None,
         project: text("/tmp"),
         cwd: text("/tmp"),
-        target: Target { branch: Some(text("main")), base, remote: None },
+        target: RunTarget { branch: Some(text("main")), base, remote: None },
         worktrees: text("/tmp/trees"),
         branch: text("provost/bench"),
         agent,
         triage: false,
         planning,
-        reviews: Reviews { task: ReviewMode::Off, ..Reviews::default() },
+        reviews: ReviewModes { task: ReviewMode::Off, ..ReviewModes::default() },
         land: LandMode::Branch,
         checks: Vec::new(),
         configured_checks: false,

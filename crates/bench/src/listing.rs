@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use crate::{
-    daemon::Daemon,
+    daemon::BenchDaemon,
     fill,
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, time},
 };
 
@@ -17,14 +17,14 @@ const RUNS: usize = 120;
 /// The number of daemon starts.
 const STARTS: usize = 9;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let (few, many) = (Daemon::home()?, Daemon::home()?);
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let (few, many) = (BenchDaemon::home()?, BenchDaemon::home()?);
     let (filled, took) = time(|| -> Result<()> {
         let mut ledger = fill::open(&many.path().join("ledger"))?;
-        fill::ended_sessions(&mut ledger, MANY)
+        fill::write_ended_sessions(&mut ledger, MANY)
     });
     filled?;
-    table.say(&format!("  {MANY} sessions written in {:.0} s", took.as_secs_f64()));
+    table.progress(&format!("  {MANY} sessions written in {:.0} s", took.as_secs_f64()));
     few.start()?;
     starts(table, &many)?;
     let (mut bare, mut empty, mut full) = (Sample::default(), Sample::default(), Sample::default());
@@ -68,7 +68,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
 }
 
 /// Restarts the daemon repeatedly. The last one keeps running.
-fn starts(table: &mut Table, many: &Daemon) -> Result<()> {
+fn starts(table: &mut FigureTable, many: &BenchDaemon) -> Result<()> {
     let mut starts = Sample::default();
     for n in 0..STARTS {
         let (started, took) = time(|| many.start());

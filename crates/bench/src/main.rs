@@ -7,10 +7,10 @@ mod append;
 mod codex;
 mod daemon;
 mod dispatch;
+mod event_follower;
 mod exit;
 mod fill;
 mod graph;
-mod happenings;
 mod listing;
 mod memory;
 mod replay;
@@ -23,15 +23,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::table::Table;
+use crate::table::FigureTable;
 
 /// A benchmark that adds its figures to a table.
-type Bench = fn(&mut Table) -> Result<()>;
+type BenchFn = fn(&mut FigureTable) -> Result<()>;
 
 /// All benchmarks, in the order in which they run.
 ///
 /// A name also selects all benchmarks that start with it: `codex` selects `codex-turn` and the others.
-const ALL: [(&str, Bench); 19] = [
+const ALL: [(&str, BenchFn); 19] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
@@ -55,7 +55,7 @@ const ALL: [(&str, Bench); 19] = [
 
 /// The parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Args {
+struct BenchArgs {
     /// The file for the figures as JSON.
     json: Option<PathBuf>,
     /// Print the names of the benchmarks and exit.
@@ -64,7 +64,7 @@ struct Args {
     names: Vec<String>,
 }
 
-impl Args {
+impl BenchArgs {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut args = Self::default();
         while let Some(argument) = arguments.next() {
@@ -74,7 +74,7 @@ impl Args {
                     args.json = Some(file.into());
                 }
                 "--list" => args.list = true,
-                name if ALL.iter().any(|(known, _)| is_meant(known, name)) => {
+                name if ALL.iter().any(|(known, _)| name_matches(known, name)) => {
                     args.names.push(argument);
                 }
                 unknown => {
@@ -87,20 +87,20 @@ impl Args {
     }
 
     fn selects(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|wanted| is_meant(name, wanted))
+        self.names.is_empty() || self.names.iter().any(|wanted| name_matches(name, wanted))
     }
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse(std::env::args().skip(1))?;
+    let args = BenchArgs::parse(std::env::args().skip(1))?;
     let selected = ALL.iter().filter(|(name, _)| args.selects(name));
     if args.list {
         return list(selected.map(|(name, _)| *name));
     }
-    let mut table = Table::default();
+    let mut table = FigureTable::default();
     let mut failed = Vec::new();
     for (name, bench) in selected {
-        table.say(&format!("running {name} …"));
+        table.progress(&format!("running {name} …"));
         // A failed benchmark must not lose the figures of the others.
         if let Err(why) = bench(&mut table) {
             failed.push(format!("{name}: {why:#}"));
@@ -120,7 +120,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-fn is_meant(name: &str, wanted: &str) -> bool {
+fn name_matches(name: &str, wanted: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
@@ -128,12 +128,12 @@ fn is_meant(name: &str, wanted: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Args> {
-        Args::parse(arguments.iter().map(|argument| (*argument).to_owned()))
+    fn parse(arguments: &[&str]) -> Result<BenchArgs> {
+        BenchArgs::parse(arguments.iter().map(|argument| (*argument).to_owned()))
     }
 
     #[test]
-    fn name_selects_all_that_begin_with_it() {
+    fn name_selects_benchmarks_by_prefix() {
         let args = parse(&["--json", "f", "graph"]).unwrap();
         assert_eq!(args.json, Some("f".into()));
         assert!(args.selects("graph-step") && args.selects("graph-many"));

@@ -3,15 +3,15 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    daemon::{Daemon, private_kib},
-    table::{Goal, Table},
+    daemon::{BenchDaemon, private_kib},
+    table::{FigureTable, Goal},
     timing::Sample,
 };
 
 const SESSIONS: usize = 100;
 
 /// Measures an idle daemon.
-pub(crate) fn idle(table: &mut Table, daemon: &Daemon) -> Result<()> {
+pub(crate) fn idle(table: &mut FigureTable, daemon: &BenchDaemon) -> Result<()> {
     let (dirty, clean) = private_kib(daemon.pid()?)?;
     let from = format!(
         "private dirty {:.1} MB, private clean {:.1} MB (the program itself)",
@@ -28,12 +28,12 @@ pub(crate) fn idle(table: &mut Table, daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let daemon = Daemon::home()?;
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
-    daemon.idle_sessions(10)?;
+    daemon.open_idle_sessions(10)?;
     let (before, _) = private_kib(daemon.pid()?)?;
-    daemon.idle_sessions_more(10, SESSIONS)?;
+    daemon.open_more_idle_sessions(10, SESSIONS)?;
     let (after, _) = private_kib(daemon.pid()?)?;
     let each = (after - before) / SESSIONS as f64;
     table.row(

@@ -9,17 +9,17 @@ use provost_ledger::{ReadLedger, SqliteReader};
 
 use crate::{
     append, fill,
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, time},
 };
 
 const SESSIONS: u64 = 20_000;
 const ROUNDS: usize = 5;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut ledger = fill::open(dir.path())?;
-    fill::ended_sessions(&mut ledger, SESSIONS)?;
+    fill::write_ended_sessions(&mut ledger, SESSIONS)?;
     let events = append::events(&ledger)?;
     drop(ledger);
     let mut ratio = Sample::default();

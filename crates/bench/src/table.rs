@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 /// Collects figures, prints them, and writes them as JSON.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    rows: Vec<Row>,
+pub(crate) struct FigureTable {
+    rows: Vec<FigureRow>,
 }
 
 /// One figure.
 #[derive(Debug)]
-struct Row {
+struct FigureRow {
     name: String,
     value: f64,
     unit: String,
@@ -30,15 +30,15 @@ pub(crate) enum Goal {
     None,
 }
 
-impl Table {
+impl FigureTable {
     /// Adds a figure; `from` describes the measurements behind it.
     pub(crate) fn row(&mut self, what: &str, value: f64, unit: &str, goal: Goal, from: &str) {
         let (name, unit, from) = (what.to_owned(), unit.to_owned(), from.to_owned());
-        self.rows.push(Row { name, value, unit, goal, from });
+        self.rows.push(FigureRow { name, value, unit, goal, from });
     }
 
     #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn progress(&self, text: &str) {
         eprintln!("{text}");
     }
 
@@ -53,13 +53,13 @@ impl Table {
 
     /// Writes the figures as JSON: an array of objects with `name`, `unit`, `value`, `kind` and `goal`.
     pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
-        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(FigureRow::json).collect();
         let text = serde_json::to_string_pretty(&rows)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
-impl Row {
+impl FigureRow {
     fn line(&self) -> String {
         let Self { name, value, unit, goal, from } = self;
         let (goal, met) = match goal {
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn row_is_written_with_kind_and_goal() {
-        let mut table = Table::default();
+        let mut table = FigureTable::default();
         table.row("a", 0.85, "×", Goal::AtLeast(0.8), "n=3");
         table.row("b", 12.0, " ms", Goal::AtMost(10.0), "");
         table.row("c", 3.0, "", Goal::None, "");
-        let rows: Vec<Value> = table.rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = table.rows.iter().map(FigureRow::json).collect();
         assert_eq!(
             rows[0],
             json!({"name": "a", "unit": "×", "value": 0.85, "kind": "ratio", "goal": {"at_least": 0.8}})

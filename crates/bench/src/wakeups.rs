@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    daemon::Daemon,
-    table::{Goal, Table},
+    daemon::BenchDaemon,
+    table::{FigureTable, Goal},
     timing::now,
 };
 
@@ -17,15 +17,15 @@ const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
 /// The threads of an idle daemon: main, two of the runtime, the ledger owner, the watchdog, and seven that stay
 /// ready for blocking work.
-const RESTING_THREADS: usize = 12;
+const IDLE_THREADS: usize = 12;
 /// Time limit for the helper threads of the start to exit.
-const REST_LIMIT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let daemon = Daemon::home()?;
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
-    daemon.idle_sessions(SESSIONS)?;
-    rest(daemon.pid()?)?;
+    daemon.open_idle_sessions(SESSIONS)?;
+    wait_until_idle(daemon.pid()?)?;
     let holders = daemon.holders()?;
     let before = switches(&holders)?;
     let calls = system_calls(daemon.pid()?)?;
@@ -48,18 +48,18 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
 }
 
 /// Waits until a daemon is idle, then counts its system calls.
-pub(crate) fn system_calls_at_rest(pid: u32) -> Result<usize> {
-    rest(pid)?;
+pub(crate) fn count_idle_system_calls(pid: u32) -> Result<usize> {
+    wait_until_idle(pid)?;
     system_calls(pid)
 }
 
 /// Waits for the helper threads of the start to exit. Only then is the daemon idle.
-fn rest(pid: u32) -> Result<()> {
+fn wait_until_idle(pid: u32) -> Result<()> {
     let start = now();
-    while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > RESTING_THREADS {
+    while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > IDLE_THREADS {
         ensure!(
-            start.elapsed() < REST_LIMIT,
-            "the daemon keeps more than {RESTING_THREADS} threads"
+            start.elapsed() < IDLE_TIMEOUT,
+            "the daemon keeps more than {IDLE_THREADS} threads"
         );
         std::thread::yield_now();
     }

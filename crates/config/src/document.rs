@@ -3,51 +3,55 @@
 
 use toml::de::{DeTable, Error as TomlError};
 
-use crate::key::Key;
-use crate::node::{Item, Name, Node};
-use crate::pattern::{self, Match};
-use crate::problem::{Fault, MAX_PROBLEMS, Problem, ProblemKind, escape};
-use crate::resolve::Given;
-use crate::source::{Place, Source};
+use crate::key::ConfigKey;
+use crate::node::{KeyName, NodeValue, ValueNode};
+use crate::pattern::{self, PathMatch};
+use crate::problem::{MAX_PROBLEMS, Problem, ProblemKind, ValueFault, escape};
+use crate::resolve::LayerValue;
+use crate::source::{SourceSpan, ValueSource};
 use crate::suggest;
 
 /// The content of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
-    pub(crate) given: Vec<Given>,
+pub(crate) struct DocumentReading {
+    pub(crate) given: Vec<LayerValue>,
     pub(crate) problems: Vec<Problem>,
 }
 
 /// Reads a file's text; `source` converts a position into the layer's source.
-pub(crate) fn read(file: &str, text: &str, source: fn(Place) -> Source) -> Reading {
-    let walk = Walk {
-        locate: &|offset| source(Place::at(file, text, offset)),
-        reading: Reading::default(),
+pub(crate) fn read(
+    file: &str,
+    text: &str,
+    source: fn(SourceSpan) -> ValueSource,
+) -> DocumentReading {
+    let walk = DocumentWalk {
+        locate: &|offset| source(SourceSpan::at(file, text, offset)),
+        reading: DocumentReading::default(),
     };
     walk.document(text)
 }
 
 /// Parses a TOML value from the table itself.
-pub(crate) fn literal(text: &str) -> Node {
+pub(crate) fn literal(text: &str) -> ValueNode {
     let document = format!("value = {text}");
     let table = DeTable::parse(&document).expect("the table's defaults are TOML");
     let value = table.get_ref().get("value").expect("the document has this one key");
-    Node::from_toml(value)
+    ValueNode::from_toml(value)
 }
 
-struct Walk<'a> {
-    locate: &'a dyn Fn(usize) -> Source,
-    reading: Reading,
+struct DocumentWalk<'a> {
+    locate: &'a dyn Fn(usize) -> ValueSource,
+    reading: DocumentReading,
 }
 
-impl Walk<'_> {
-    fn document(mut self, text: &str) -> Reading {
+impl DocumentWalk<'_> {
+    fn document(mut self, text: &str) -> DocumentReading {
         match DeTable::parse(text) {
             Ok(table) => {
                 let entries = table
                     .get_ref()
                     .iter()
-                    .map(|(key, value)| (Name::from_toml(key), Node::from_toml(value)));
+                    .map(|(key, value)| (KeyName::from_toml(key), ValueNode::from_toml(value)));
                 self.table(&[], entries.collect());
             }
             Err(error) => self.syntax(&error),
@@ -69,35 +73,37 @@ impl Walk<'_> {
     }
 
     /// Walks from top to bottom, so that the first problems are the ones reported.
-    fn table(&mut self, path: &[String], mut entries: Vec<(Name, Node)>) {
+    fn table(&mut self, path: &[String], mut entries: Vec<(KeyName, ValueNode)>) {
         entries.sort_by_key(|(name, _)| name.span.start);
         for (name, node) in entries {
-            self.entry(&extended(path, &name.text), &name, node);
+            self.entry(&extend_path(path, &name.text), &name, node);
         }
     }
 
-    fn entry(&mut self, path: &[String], name: &Name, node: Node) {
+    fn entry(&mut self, path: &[String], name: &KeyName, node: ValueNode) {
         if let Some(why) = pattern::name_fault(path) {
-            return self.problem(path, Fault::new(ProblemKind::BadName, &name.span, why));
+            return self.problem(path, ValueFault::new(ProblemKind::BadName, &name.span, why));
         }
         match (pattern::find(path), node.item) {
-            (Match::Key(key), item) => self.value(key, path, name, Node { item, span: node.span }),
-            (Match::Table, Item::Table(entries)) => self.table(path, entries),
-            (Match::Table, item) => {
-                let found = Node { item, span: node.span };
-                let detail = format!("expected a table, found {}", found.describe());
-                self.problem(path, Fault::new(ProblemKind::WrongType, &found.span, detail));
+            (PathMatch::Key(key), item) => {
+                self.value(key, path, name, ValueNode { item, span: node.span })
             }
-            (Match::Unknown, item) => {
-                self.unknown(only_leaf(path.to_vec(), &item), name);
+            (PathMatch::Table, NodeValue::Table(entries)) => self.table(path, entries),
+            (PathMatch::Table, item) => {
+                let found = ValueNode { item, span: node.span };
+                let detail = format!("expected a table, found {}", found.describe());
+                self.problem(path, ValueFault::new(ProblemKind::WrongType, &found.span, detail));
+            }
+            (PathMatch::Unknown, item) => {
+                self.unknown(descend_to_leaf(path.to_vec(), &item), name);
             }
         }
     }
 
-    fn value(&mut self, key: &'static Key, path: &[String], name: &Name, node: Node) {
+    fn value(&mut self, key: &'static ConfigKey, path: &[String], name: &KeyName, node: ValueNode) {
         let dotted = path.join(".");
         if self.reading.given.iter().any(|given| given.name == dotted) {
-            let fault = Fault::new(
+            let fault = ValueFault::new(
                 ProblemKind::Repeated,
                 &name.span,
                 "it was already set in another notation",
@@ -105,7 +111,7 @@ impl Walk<'_> {
             return self.problem(path, fault);
         }
         let locate = self.locate;
-        match Given::check(key, dotted, locate(name.span.start), node, |fault| {
+        match LayerValue::check(key, dotted, locate(name.span.start), node, |fault| {
             locate(fault.span.start)
         }) {
             Ok(given) => self.reading.given.push(given),
@@ -115,13 +121,13 @@ impl Walk<'_> {
 
     /// Reports an unknown key. The search for the nearest key is expensive, so it is skipped for
     /// problems that will not be reported.
-    fn unknown(&mut self, path: Vec<String>, name: &Name) {
+    fn unknown(&mut self, path: Vec<String>, name: &KeyName) {
         let reported = self.reading.problems.len() < MAX_PROBLEMS;
-        let hint = if reported { suggest::for_path(&path) } else { String::new() };
-        self.problem(&path, Fault::new(ProblemKind::UnknownKey, &name.span, hint));
+        let hint = if reported { suggest::suggest_for_path(&path) } else { String::new() };
+        self.problem(&path, ValueFault::new(ProblemKind::UnknownKey, &name.span, hint));
     }
 
-    fn problem(&mut self, path: &[String], fault: Fault) {
+    fn problem(&mut self, path: &[String], fault: ValueFault) {
         let source = (self.locate)(fault.span.start);
         self.reading.problems.push(fault.into_problem(&path.join("."), source));
     }
@@ -129,7 +135,7 @@ impl Walk<'_> {
 
 /// Returns a path with one more name. Events may be written as one quoted name: `"session.failed" =
 /// "…"`.
-fn extended(path: &[String], name: &str) -> Vec<String> {
+fn extend_path(path: &[String], name: &str) -> Vec<String> {
     let in_hooks = path == ["hooks"];
     let mut longer = path.to_vec();
     if in_hooks {
@@ -141,8 +147,8 @@ fn extended(path: &[String], name: &str) -> Vec<String> {
 }
 
 /// Follows an unknown table down to its only key, so that the message names what the user wrote.
-fn only_leaf(mut path: Vec<String>, mut item: &Item) -> Vec<String> {
-    while let Item::Table(entries) = item
+fn descend_to_leaf(mut path: Vec<String>, mut item: &NodeValue) -> Vec<String> {
+    while let NodeValue::Table(entries) = item
         && let [(name, node)] = entries.as_slice()
     {
         path.push(name.text.clone());
@@ -151,12 +157,12 @@ fn only_leaf(mut path: Vec<String>, mut item: &Item) -> Vec<String> {
     path
 }
 
-fn position(source: &Source) -> (usize, usize) {
+fn position(source: &ValueSource) -> (usize, usize) {
     match source {
-        Source::User(place) | Source::Project(place) => (place.line, place.column),
-        Source::Default
-        | Source::Environment { .. }
-        | Source::Preset { .. }
-        | Source::Flag { .. } => (0, 0),
+        ValueSource::User(place) | ValueSource::Project(place) => (place.line, place.column),
+        ValueSource::Default
+        | ValueSource::Environment { .. }
+        | ValueSource::Preset { .. }
+        | ValueSource::Flag { .. } => (0, 0),
     }
 }

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::key::{Key, keys};
-use crate::node::Node;
-use crate::problem::{Fault, Problem, ProblemKind, escape, quote};
-use crate::resolve::Given;
-use crate::source::Source;
+use crate::key::{ConfigKey, keys};
+use crate::node::ValueNode;
+use crate::problem::{Problem, ProblemKind, ValueFault, escape, quote};
+use crate::resolve::LayerValue;
+use crate::source::ValueSource;
 use crate::suggest::nearest;
 use crate::value::digits;
 
@@ -41,7 +41,7 @@ const CODEX_KEY: &str = "agents.codex.path";
 
 /// A probable mistake that stops nothing; its display is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warning {
+pub enum VariableWarning {
     /// The variable names no key.
     UnknownVariable { variable: String, meant: Option<String> },
     /// The variable names a key that is not scalar.
@@ -52,21 +52,21 @@ pub enum Warning {
 
 /// The content of the environment.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
-    pub(crate) given: Vec<Given>,
+pub(crate) struct EnvironmentReading {
+    pub(crate) given: Vec<LayerValue>,
     pub(crate) problems: Vec<Problem>,
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<VariableWarning>,
 }
 
 /// Returns the variable that sets a key.
-pub(crate) fn variable_of(key: &Key) -> Option<String> {
+pub(crate) fn variable_of(key: &ConfigKey) -> Option<String> {
     let chosen_by_user = key.name.contains('*');
-    ((key.shape)().is_scalar() && !chosen_by_user).then(|| spelled(key))
+    ((key.shape)().is_scalar() && !chosen_by_user).then(|| variable_name(key))
 }
 
 /// Reads all variables of Provost.
-pub(crate) fn read(variables: &BTreeMap<String, String>) -> Reading {
-    let mut reading = Reading::default();
+pub(crate) fn read(variables: &BTreeMap<String, String>) -> EnvironmentReading {
+    let mut reading = EnvironmentReading::default();
     for (variable, text) in
         variables.range(PREFIX.to_owned()..).take_while(|(name, _)| name.starts_with(PREFIX))
     {
@@ -81,32 +81,34 @@ fn read_one(
     variables: &BTreeMap<String, String>,
     variable: &str,
     text: &str,
-    reading: &mut Reading,
+    reading: &mut EnvironmentReading,
 ) {
     if variable == STALE_ALIAS {
         return read_alias(variables, text, reading);
     }
-    match keys().find(|key| !key.name.contains('*') && spelled(key) == variable) {
-        Some(key) if variable_of(key).is_some() => give(key, variable, text, reading),
+    match keys().find(|key| !key.name.contains('*') && variable_name(key) == variable) {
+        Some(key) if variable_of(key).is_some() => read_value(key, variable, text, reading),
         Some(key) => {
             reading
                 .warnings
-                .push(Warning::NotScalar { variable: variable.to_owned(), key: key.name });
+                .push(VariableWarning::NotScalar { variable: variable.to_owned(), key: key.name });
         }
         None => reading.warnings.push(unknown(variable)),
     }
 }
 
-fn read_alias(variables: &BTreeMap<String, String>, text: &str, reading: &mut Reading) {
+fn read_alias(variables: &BTreeMap<String, String>, text: &str, reading: &mut EnvironmentReading) {
     let key = keys().find(|key| key.name == STALE_KEY).expect("the table has the aliased key");
-    let variable = spelled(key);
+    let variable = variable_name(key);
     if variables.get(&variable).is_some_and(|text| !text.is_empty()) {
-        return reading.warnings.push(Warning::AliasIgnored { alias: STALE_ALIAS, variable });
+        return reading
+            .warnings
+            .push(VariableWarning::AliasIgnored { alias: STALE_ALIAS, variable });
     }
     if digits(text).is_some() {
-        return give(key, STALE_ALIAS, text, reading);
+        return read_value(key, STALE_ALIAS, text, reading);
     }
-    let fault = Fault::new(
+    let fault = ValueFault::new(
         ProblemKind::Invalid,
         &(0..0),
         format!("expected whole seconds, found {}", quote(text)),
@@ -114,29 +116,37 @@ fn read_alias(variables: &BTreeMap<String, String>, text: &str, reading: &mut Re
     reading.problems.push(fault.into_problem(STALE_KEY, source(STALE_ALIAS)));
 }
 
-fn give(key: &'static Key, variable: &str, text: &str, reading: &mut Reading) {
-    let given =
-        Given::check(key, key.name.to_owned(), source(variable), Node::written(text), |_| {
-            source(variable)
-        });
+fn read_value(
+    key: &'static ConfigKey,
+    variable: &str,
+    text: &str,
+    reading: &mut EnvironmentReading,
+) {
+    let given = LayerValue::check(
+        key,
+        key.name.to_owned(),
+        source(variable),
+        ValueNode::written(text),
+        |_| source(variable),
+    );
     match given {
         Ok(given) => reading.given.push(given),
         Err(problems) => reading.problems.extend(problems),
     }
 }
 
-fn source(variable: &str) -> Source {
-    Source::Environment { variable: variable.to_owned() }
+fn source(variable: &str) -> ValueSource {
+    ValueSource::Environment { variable: variable.to_owned() }
 }
 
-fn spelled(key: &Key) -> String {
+fn variable_name(key: &ConfigKey) -> String {
     match key.name {
         CODEX_KEY => CODEX_VARIABLE.to_owned(),
         name => format!("{PREFIX}{}", name.replace('.', "_").to_uppercase()),
     }
 }
 
-fn unknown(variable: &str) -> Warning {
+fn unknown(variable: &str) -> VariableWarning {
     let names: Vec<String> = keys().filter_map(variable_of).collect();
     let known = names
         .iter()
@@ -144,10 +154,10 @@ fn unknown(variable: &str) -> Warning {
         .chain(RESERVED_VARIABLES.iter().copied())
         .chain([STALE_ALIAS]);
     let meant = nearest(variable, known).map(str::to_owned);
-    Warning::UnknownVariable { variable: variable.to_owned(), meant }
+    VariableWarning::UnknownVariable { variable: variable.to_owned(), meant }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for VariableWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownVariable { variable, meant: Some(meant) } => {

@@ -4,21 +4,21 @@ use serde_json::Value as Json;
 
 use crate::document;
 use crate::environment;
-use crate::node::Node;
+use crate::node::ValueNode;
 use crate::preset;
-use crate::problem::Fault;
-use crate::shape::{Limits, Shape};
+use crate::problem::ValueFault;
+use crate::shape::{ValueLimits, ValueShape};
 use crate::table;
 
 /// One key: its name, its description, and the check of its values.
-pub struct Key {
+pub struct ConfigKey {
     /// Dotted; a star matches a name that the user chooses.
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) fallback: Fallback,
-    pub(crate) limits: Limits,
-    pub(crate) shape: fn() -> Shape,
-    pub(crate) check: fn(&Node, Limits) -> Result<Json, Vec<Fault>>,
+    pub(crate) limits: ValueLimits,
+    pub(crate) shape: fn() -> ValueShape,
+    pub(crate) check: fn(&ValueNode, ValueLimits) -> Result<Json, Vec<ValueFault>>,
 }
 
 /// The value of a key that no layer sets.
@@ -31,11 +31,11 @@ pub(crate) enum Fallback {
 }
 
 /// Returns every key. A test can iterate over them to check that each is used.
-pub fn keys() -> impl Iterator<Item = &'static Key> {
+pub fn keys() -> impl Iterator<Item = &'static ConfigKey> {
     table::OPTION_KEYS.iter().chain(table::EVENT_KEYS).chain(preset::keys())
 }
 
-impl Key {
+impl ConfigKey {
     /// The dotted name; a star matches a name that the user chooses.
     pub fn name(&self) -> &'static str {
         self.name
@@ -62,7 +62,7 @@ impl Key {
         Some((self.check)(&node, self.limits).expect("defaults are valid"))
     }
 
-    pub(crate) fn default_node(&self) -> Option<Node> {
+    pub(crate) fn default_node(&self) -> Option<ValueNode> {
         match self.fallback {
             Fallback::Value(text) => Some(document::literal(text)),
             Fallback::Unset | Fallback::Required => None,
@@ -74,7 +74,7 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for ConfigKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({})", self.name)
     }
@@ -93,8 +93,8 @@ macro_rules! options {
             pub struct $Section { $($(#[doc = $doc])+ pub $field: $type,)+ }
 
             impl $Section {
-                pub(crate) fn take(chosen: &crate::value::Chosen, prefix: &str) -> Self {
-                    Self { $($field: <$type as crate::value::Setting>::take(
+                pub(crate) fn take(chosen: &crate::value::EffectiveValues, prefix: &str) -> Self {
+                    Self { $($field: <$type as crate::value::ConfigField>::take(
                         chosen, &format!("{prefix}.{}", crate::key::field!($field $($named)?)),
                     ),)+ }
                 }
@@ -105,13 +105,13 @@ macro_rules! options {
         pub(crate) const SECTIONS: &[(&str, &str)] = &[$(($prefix, concat!($($section_doc),+)),)+];
 
         /// The keys of all sections, in order of declaration.
-        pub(crate) const OPTION_KEYS: &[crate::key::Key] = &[$($(crate::key::Key {
+        pub(crate) const OPTION_KEYS: &[crate::key::ConfigKey] = &[$($(crate::key::ConfigKey {
             name: concat!($prefix, ".", crate::key::field!($field $($named)?) $(, ".", $star)?),
             doc: concat!($($doc),+),
             fallback: crate::key::fallback!($default),
             limits: crate::key::limits!($($limits)?),
-            shape: <$type as crate::value::Setting>::shape,
-            check: <$type as crate::value::Setting>::check,
+            shape: <$type as crate::value::ConfigField>::shape,
+            check: <$type as crate::value::ConfigField>::check,
         },)+)+];
     };
 }
@@ -138,13 +138,13 @@ macro_rules! events {
         }
 
         /// The keys of the hooks.
-        pub(crate) const EVENT_KEYS: &[crate::key::Key] = &[$(crate::key::Key {
+        pub(crate) const EVENT_KEYS: &[crate::key::ConfigKey] = &[$(crate::key::ConfigKey {
             name: concat!("hooks.", $name),
             doc: concat!("Runs when", $($doc),+),
             fallback: crate::key::Fallback::Unset,
-            limits: crate::shape::Limits::NONE,
-            shape: <crate::types::Choice<crate::types::HookSpec> as crate::value::Setting>::shape,
-            check: <crate::types::Choice<crate::types::HookSpec> as crate::value::Setting>::check,
+            limits: crate::shape::ValueLimits::NONE,
+            shape: <crate::types::Switchable<crate::types::HookSpec> as crate::value::ConfigField>::shape,
+            check: <crate::types::Switchable<crate::types::HookSpec> as crate::value::ConfigField>::check,
         },)+];
     };
 }
@@ -173,7 +173,7 @@ macro_rules! fallback {
 
 macro_rules! limits {
     () => {
-        crate::shape::Limits::NONE
+        crate::shape::ValueLimits::NONE
     };
     ($limits:expr) => {
         $limits

@@ -28,23 +28,23 @@ mod types;
 mod value;
 mod workflow;
 
-pub use environment::{RESERVED_VARIABLES, Warning};
-pub use key::{Key, keys};
-pub use load::{Error as LoadError, File, MAX_FILE_BYTES, Paths, load};
+pub use environment::{RESERVED_VARIABLES, VariableWarning};
+pub use key::{ConfigKey, keys};
+pub use load::{ConfigFile, ConfigPaths, Error as LoadError, MAX_FILE_BYTES, load};
 pub use pattern::BUILT_IN;
 pub use problem::{Error, MAX_PROBLEMS, Problem, ProblemKind};
 pub use reference::reference_markdown;
-pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
+pub use resolve::{ConfigEntry, FlagSetting, FlagValue, Inputs, Resolved, ShadowedValue, resolve};
 pub use schema::schema;
-pub use source::{Place, Source};
+pub use source::{SourceSpan, ValueSource};
 pub use table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
     LoopTemplate, ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills,
     Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
-    CommentAuthors, Driver, Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On,
-    PLACEHOLDERS, PlanMode, Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion,
-    SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
+    CommentAuthors, Driver, Escalation, EvidenceTexts, FilePath, Hook, Land, NameLabel,
+    NamePatterns, On, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern, ReviewMode,
+    RulesVersion, SAFE_VARIABLES, Sandbox, Switchable, TextLine, TokenAmount, Variable, Variables,
 };

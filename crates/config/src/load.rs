@@ -12,7 +12,7 @@ pub const MAX_FILE_BYTES: u64 = 128 << 10;
 
 /// The paths of the two files.
 #[derive(Debug, Clone, Default)]
-pub struct Paths {
+pub struct ConfigPaths {
     /// `provost/provost.toml` in the XDG configuration directory.
     pub user: Option<PathBuf>,
     /// `provost.toml` in the repository.
@@ -21,7 +21,7 @@ pub struct Paths {
 
 /// A file's text with its name in messages; `Debug` omits the text, which may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub struct File {
+pub struct ConfigFile {
     pub name: String,
     pub text: String,
 }
@@ -40,18 +40,18 @@ pub enum Error {
 }
 
 /// Reads the user's and the project's file, if they exist.
-pub fn load(paths: &Paths) -> Result<(Option<File>, Option<File>), Error> {
+pub fn load(paths: &ConfigPaths) -> Result<(Option<ConfigFile>, Option<ConfigFile>), Error> {
     let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), read_file);
     Ok((read(&paths.user)?, read(&paths.project)?))
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for ConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("File").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-fn read_file(path: &Path) -> Result<Option<File>, Error> {
+fn read_file(path: &Path) -> Result<Option<ConfigFile>, Error> {
     match read_bytes(path) {
         Ok(bytes) => decode(path, bytes).map(Some),
         Err(Error::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -74,10 +74,10 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-fn decode(path: &Path, bytes: Vec<u8>) -> Result<File, Error> {
+fn decode(path: &Path, bytes: Vec<u8>) -> Result<ConfigFile, Error> {
     let text = String::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
         path: path.to_owned(),
         valid: error.utf8_error().valid_up_to(),
     })?;
-    Ok(File { name: path.to_string_lossy().into_owned(), text })
+    Ok(ConfigFile { name: path.to_string_lossy().into_owned(), text })
 }

@@ -7,50 +7,50 @@ use toml::de::{DeString, DeValue};
 
 /// A value and its position in the text.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(crate) struct ValueNode {
     pub(crate) span: Range<usize>,
-    pub(crate) item: Item,
+    pub(crate) item: NodeValue,
 }
 
 /// A value, as far as its notation determines it.
 #[derive(Debug, Clone)]
-pub(crate) enum Item {
+pub(crate) enum NodeValue {
     Switch(bool),
     Integer(i64),
     /// A number with a decimal point, as written.
     Float(String),
     Text(String),
-    List(Vec<Node>),
-    Table(Vec<(Name, Node)>),
+    List(Vec<ValueNode>),
+    Table(Vec<(KeyName, ValueNode)>),
     /// Text from a variable or a flag, without notation: the key's type decides how to read it.
-    Written(String),
+    Plain(String),
     /// A value that no key accepts, with its description for messages.
     Other(&'static str),
 }
 
 /// A table's key and its position.
 #[derive(Debug, Clone)]
-pub(crate) struct Name {
+pub(crate) struct KeyName {
     pub(crate) text: String,
     pub(crate) span: Range<usize>,
 }
 
-impl Name {
+impl KeyName {
     pub(crate) fn from_toml(key: &Spanned<DeString<'_>>) -> Self {
         Self { text: key.get_ref().to_string(), span: key.span() }
     }
 }
 
-impl Node {
+impl ValueNode {
     /// Returns a value from plain text, outside any file.
     pub(crate) fn written(text: &str) -> Self {
-        Self { span: 0..0, item: Item::Written(text.to_owned()) }
+        Self { span: 0..0, item: NodeValue::Plain(text.to_owned()) }
     }
 
     /// Returns a list from plain texts, outside any file.
     pub(crate) fn written_list<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
         let nodes = texts.into_iter().map(|text| Self::written(text)).collect();
-        Self { span: 0..0, item: Item::List(nodes) }
+        Self { span: 0..0, item: NodeValue::List(nodes) }
     }
 
     pub(crate) fn from_toml(value: &Spanned<DeValue<'_>>) -> Self {
@@ -60,30 +60,32 @@ impl Node {
     /// Describes the type of the value for messages; never its content, which may be secret.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.item {
-            Item::Switch(_) => "a boolean",
-            Item::Integer(_) => "an integer",
-            Item::Float(_) => "a float",
-            Item::Text(_) | Item::Written(_) => "a string",
-            Item::List(_) => "an array",
-            Item::Table(_) => "a table",
-            Item::Other(name) => name,
+            NodeValue::Switch(_) => "a boolean",
+            NodeValue::Integer(_) => "an integer",
+            NodeValue::Float(_) => "a float",
+            NodeValue::Text(_) | NodeValue::Plain(_) => "a string",
+            NodeValue::List(_) => "an array",
+            NodeValue::Table(_) => "a table",
+            NodeValue::Other(name) => name,
         }
     }
 }
 
-fn item(value: &DeValue<'_>) -> Item {
+fn item(value: &DeValue<'_>) -> NodeValue {
     match value {
-        DeValue::String(text) => Item::Text(text.to_string()),
+        DeValue::String(text) => NodeValue::Text(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map_or(Item::Other("an integer of more than 64 bits"), Item::Integer),
-        DeValue::Float(number) => Item::Float(number.as_str().to_owned()),
-        DeValue::Boolean(on) => Item::Switch(*on),
-        DeValue::Datetime(_) => Item::Other("a date or time"),
-        DeValue::Array(values) => Item::List(values.iter().map(Node::from_toml).collect()),
-        DeValue::Table(table) => Item::Table(
+            .map_or(NodeValue::Other("an integer of more than 64 bits"), NodeValue::Integer),
+        DeValue::Float(number) => NodeValue::Float(number.as_str().to_owned()),
+        DeValue::Boolean(on) => NodeValue::Switch(*on),
+        DeValue::Datetime(_) => NodeValue::Other("a date or time"),
+        DeValue::Array(values) => {
+            NodeValue::List(values.iter().map(ValueNode::from_toml).collect())
+        }
+        DeValue::Table(table) => NodeValue::Table(
             table
                 .iter()
-                .map(|(key, value)| (Name::from_toml(key), Node::from_toml(value)))
+                .map(|(key, value)| (KeyName::from_toml(key), ValueNode::from_toml(value)))
                 .collect(),
         ),
     }

@@ -1,6 +1,6 @@
 //! Matches a dotted path with a key.
 
-use crate::key::{Key, keys};
+use crate::key::{ConfigKey, keys};
 use crate::types::{name_fault_of, variable_name_fault};
 
 /// The agent that needs no configuration. It has its own keys, not those of agents in general.
@@ -8,27 +8,27 @@ pub const BUILT_IN: &str = "codex";
 
 /// The result of a match.
 #[derive(Debug)]
-pub(crate) enum Match {
-    Key(&'static Key),
+pub(crate) enum PathMatch {
+    Key(&'static ConfigKey),
     /// A prefix of keys.
     Table,
     Unknown,
 }
 
 /// Finds the key or table of a path.
-pub(crate) fn find(path: &[String]) -> Match {
-    let mut matched = Match::Unknown;
-    for key in keys().filter(|key| begins(key, path)) {
+pub(crate) fn find(path: &[String]) -> PathMatch {
+    let mut matched = PathMatch::Unknown;
+    for key in keys().filter(|key| has_prefix(key, path)) {
         if key.segments().count() == path.len() {
-            return Match::Key(key);
+            return PathMatch::Key(key);
         }
-        matched = Match::Table;
+        matched = PathMatch::Table;
     }
     matched
 }
 
 /// Whether the path is a prefix of the key.
-fn begins(key: &Key, path: &[String]) -> bool {
+fn has_prefix(key: &ConfigKey, path: &[String]) -> bool {
     let segments: Vec<&str> = key.segments().collect();
     let general = matches!(segments.as_slice(), ["agents", "*", ..]);
     let own = general && path.get(1).is_some_and(|name| name == BUILT_IN);
@@ -69,7 +69,7 @@ pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
 pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for name in
-        keys().filter(|key| begins(key, path)).filter_map(|key| key.segments().nth(path.len()))
+        keys().filter(|key| has_prefix(key, path)).filter_map(|key| key.segments().nth(path.len()))
     {
         if name != "*" && !names.contains(&name) {
             names.push(name);

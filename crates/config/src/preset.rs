@@ -6,20 +6,20 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::document::{self, Reading};
-use crate::key::{Fallback, Key};
-use crate::pattern::{self, Match};
-use crate::problem::{Fault, Problem, ProblemKind};
-use crate::resolve::Given;
+use crate::document::{self, DocumentReading};
+use crate::key::{ConfigKey, Fallback};
+use crate::pattern::{self, PathMatch};
+use crate::problem::{Problem, ProblemKind, ValueFault};
+use crate::resolve::LayerValue;
 use crate::shape::one_of;
-use crate::source::Source;
+use crate::source::ValueSource;
 use crate::table;
 
 /// The prefix of the keys of presets.
 pub(crate) const SECTION: &str = "presets";
 
 /// The keys that a preset may set.
-pub(crate) const MAY_SET: [&str; 22] = [
+pub(crate) const PRESET_KEYS: [&str; 22] = [
     "run.land",
     "run.triage",
     "run.plan",
@@ -56,15 +56,15 @@ review.final = "report"
 "#;
 
 /// Returns the keys of presets, derived from the keys that they set.
-pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
-    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| MAY_SET.map(key_of).into());
+pub(crate) fn keys() -> impl Iterator<Item = &'static ConfigKey> {
+    static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| PRESET_KEYS.map(key_of).into());
     KEYS.iter()
 }
 
-fn key_of(name: &str) -> Key {
+fn key_of(name: &str) -> ConfigKey {
     let base = table::OPTION_KEYS.iter().find(|key| key.name == name);
     let base = base.expect("a preset sets keys of the table");
-    Key {
+    ConfigKey {
         // Leaked once per process.
         name: Box::leak(format!("{SECTION}.*.{name}").into_boxed_str()),
         doc: base.doc,
@@ -76,13 +76,15 @@ fn key_of(name: &str) -> Key {
 }
 
 /// Whether a preset may set keys of a section.
-pub(crate) fn sets_in(section: &str) -> bool {
-    MAY_SET.iter().any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
+pub(crate) fn sets_keys_in(section: &str) -> bool {
+    PRESET_KEYS
+        .iter()
+        .any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
 }
 
 /// Reads the built-in presets.
-pub(crate) fn built_in() -> Reading {
-    document::read("built-in", BUILT_IN, |_| Source::Default)
+pub(crate) fn built_in() -> DocumentReading {
+    document::read("built-in", BUILT_IN, |_| ValueSource::Default)
 }
 
 /// Splits a preset's key into the preset and the key that it sets.
@@ -93,10 +95,10 @@ pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
 /// Returns the values that a preset sets; `given` has all values, lowest layer first.
 pub(crate) fn apply<'g>(
     preset: &str,
-    given: impl Iterator<Item = &'g Given>,
-) -> Result<Vec<Given>, Problem> {
+    given: impl Iterator<Item = &'g LayerValue>,
+) -> Result<Vec<LayerValue>, Problem> {
     let mut names: Vec<String> = Vec::new();
-    let mut set: BTreeMap<&str, &Given> = BTreeMap::new();
+    let mut set: BTreeMap<&str, &LayerValue> = BTreeMap::new();
     for given in given {
         let Some((name, key)) = split(&given.name) else { continue };
         if !names.iter().any(|known| known == name) {
@@ -107,18 +109,19 @@ pub(crate) fn apply<'g>(
         }
     }
     if set.is_empty() {
-        let flag = Source::Flag { flag: "--preset".to_owned() };
+        let flag = ValueSource::Flag { flag: "--preset".to_owned() };
         let detail = format!("no such preset, expected {}", one_of(&names));
-        let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
+        let fault = ValueFault::new(ProblemKind::Invalid, &(0..0), detail);
         return Err(fault.into_problem(&format!("{SECTION}.{preset}"), flag));
     }
-    Ok(set.into_iter().filter_map(|(key, given)| taken(preset, key, given)).collect())
+    Ok(set.into_iter().filter_map(|(key, given)| apply_value(preset, key, given)).collect())
 }
 
-fn taken(preset: &str, name: &str, given: &Given) -> Option<Given> {
+fn apply_value(preset: &str, name: &str, given: &LayerValue) -> Option<LayerValue> {
     let path: Vec<String> = name.split('.').map(str::to_owned).collect();
-    let Match::Key(key) = pattern::find(&path) else { return None };
-    let source = Source::Preset { preset: preset.to_owned(), set: Box::new(given.source.clone()) };
+    let PathMatch::Key(key) = pattern::find(&path) else { return None };
+    let source =
+        ValueSource::Preset { preset: preset.to_owned(), set: Box::new(given.source.clone()) };
     let (node, shown) = (given.node.clone(), given.shown.clone());
-    Some(Given { key, name: name.to_owned(), source, node, shown })
+    Some(LayerValue { key, name: name.to_owned(), source, node, shown })
 }

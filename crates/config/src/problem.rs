@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::source::Source;
+use crate::source::ValueSource;
 
 /// Maximum number of problems in one error, so that a hostile file cannot flood a terminal.
 pub const MAX_PROBLEMS: usize = 50;
@@ -29,7 +29,7 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The key, if there is one.
     pub key: Option<String>,
-    pub source: Source,
+    pub source: ValueSource,
     /// What was expected, found or probably meant.
     pub detail: String,
 }
@@ -50,7 +50,7 @@ pub enum ProblemKind {
 
 /// A problem inside a value, before its key and file are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ValueFault {
     pub(crate) kind: ProblemKind,
     pub(crate) span: Range<usize>,
     /// The path below the key that has the value, for example the field of a hook.
@@ -60,7 +60,7 @@ pub(crate) struct Fault {
 
 impl Error {
     /// Returns an error if there are any problems.
-    pub(crate) fn of(mut problems: Vec<Problem>) -> Result<(), Self> {
+    pub(crate) fn from_problems(mut problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() {
             return Ok(());
         }
@@ -70,13 +70,13 @@ impl Error {
     }
 }
 
-impl Fault {
+impl ValueFault {
     pub(crate) fn new(kind: ProblemKind, span: &Range<usize>, detail: impl Into<String>) -> Self {
         Self { kind, span: span.clone(), below: None, detail: detail.into() }
     }
 
     /// Adds the key and the source of the value.
-    pub(crate) fn into_problem(self, key: &str, source: Source) -> Problem {
+    pub(crate) fn into_problem(self, key: &str, source: ValueSource) -> Problem {
         let key = self.below.map_or_else(|| key.to_owned(), |below| format!("{key}.{below}"));
         Problem { kind: self.kind, key: Some(key), source, detail: self.detail }
     }
@@ -89,11 +89,11 @@ impl fmt::Display for Problem {
             write!(f, " {}", quote(key))?;
         }
         match &self.source {
-            Source::Default => f.write_str(" in the defaults")?,
-            Source::User(place) | Source::Project(place) => write!(f, " at {place}")?,
-            Source::Environment { variable } => write!(f, " in {}", escape(variable))?,
-            Source::Preset { preset, .. } => write!(f, " in the preset {}", escape(preset))?,
-            Source::Flag { flag } => write!(f, " in {}", escape(flag))?,
+            ValueSource::Default => f.write_str(" in the defaults")?,
+            ValueSource::User(place) | ValueSource::Project(place) => write!(f, " at {place}")?,
+            ValueSource::Environment { variable } => write!(f, " in {}", escape(variable))?,
+            ValueSource::Preset { preset, .. } => write!(f, " in the preset {}", escape(preset))?,
+            ValueSource::Flag { flag } => write!(f, " in {}", escape(flag))?,
         }
         write!(f, "; {}", self.detail)
     }
@@ -160,20 +160,20 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_cannot_drive_a_terminal() {
+    fn foreign_text_is_escaped() {
         assert_eq!(quote("a\u{1b}[2Jb"), r#""a\u{1b}[2Jb""#);
         assert_eq!(escape("a\u{1b}[2J\nb\u{202e}"), r"a\u{1b}[2J\nb\u{202e}");
         assert_eq!(quote(&"x".repeat(1000)).chars().count(), MAX_QUOTED + 3);
     }
 
     #[test]
-    fn a_flood_of_problems_is_counted_not_printed() {
-        let problem =
-            Fault::new(ProblemKind::Invalid, &(0..0), "no").into_problem("k", Source::Default);
-        assert_eq!(Error::of(Vec::new()), Ok(()));
-        let exactly = Error::of(vec![problem.clone(); MAX_PROBLEMS]).unwrap_err();
+    fn excess_problems_are_counted() {
+        let problem = ValueFault::new(ProblemKind::Invalid, &(0..0), "no")
+            .into_problem("k", ValueSource::Default);
+        assert_eq!(Error::from_problems(Vec::new()), Ok(()));
+        let exactly = Error::from_problems(vec![problem.clone(); MAX_PROBLEMS]).unwrap_err();
         assert_eq!((exactly.problems.len(), exactly.left_out), (MAX_PROBLEMS, 0));
-        let more = Error::of(vec![problem; MAX_PROBLEMS + 2]).unwrap_err();
+        let more = Error::from_problems(vec![problem; MAX_PROBLEMS + 2]).unwrap_err();
         assert_eq!((more.problems.len(), more.left_out), (MAX_PROBLEMS, 2));
         assert!(more.to_string().ends_with("and 2 more problems"));
     }

@@ -1,9 +1,9 @@
 //! The reference of all keys, as Markdown generated from the table.
 
 use crate::environment::RESERVED_VARIABLES;
-use crate::key::{Fallback, Key, keys};
+use crate::key::{ConfigKey, Fallback, keys};
 use crate::preset;
-use crate::shape::Shape;
+use crate::shape::ValueShape;
 use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
 use crate::workflow;
@@ -30,7 +30,7 @@ fn section(prefix: &str, doc: &str) -> String {
 /// Returns the section on presets. Their keys are only named: they are described with the keys that
 /// they set.
 fn presets() -> String {
-    let names = preset::MAY_SET.map(|name| format!("`{name}`")).join(", ");
+    let names = preset::PRESET_KEYS.map(|name| format!("`{name}`")).join(", ");
     format!(
         "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
          Using a preset is equivalent to passing its keys as flags; explicit flags take precedence. A preset may set {names}. These are built in, \
@@ -48,11 +48,11 @@ fn workflows() -> String {
     )
 }
 
-fn is_in(key: &Key, prefix: &str) -> bool {
+fn is_in(key: &ConfigKey, prefix: &str) -> bool {
     key.name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
 }
 
-fn row(key: &Key) -> String {
+fn row(key: &ConfigKey) -> String {
     let below = if key.name.starts_with("loops.") { "EVIDENCE" } else { "VARIABLE" };
     let name = key.name.replacen('*', "NAME", 1).replace('*', below);
     let variable = key.variable().map_or_else(String::new, |variable| format!("`{variable}`"));
@@ -61,22 +61,25 @@ fn row(key: &Key) -> String {
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
-fn takes(key: &Key) -> String {
+fn takes(key: &ConfigKey) -> String {
     match amount_range(key) {
         Some(range) => format!("{}, {range}", key.takes()),
         None => key.takes(),
     }
 }
 
-fn amount_range(key: &Key) -> Option<String> {
+fn amount_range(key: &ConfigKey) -> Option<String> {
     let shape = (key.shape)();
-    let amount = if let Shape::OrOff(inner) = &shape { inner } else { &shape };
-    let is_amount = matches!(amount, Shape::Duration | Shape::Size | Shape::Count | Shape::Tokens);
+    let amount = if let ValueShape::OrOff(inner) = &shape { inner } else { &shape };
+    let is_amount = matches!(
+        amount,
+        ValueShape::Duration | ValueShape::Size | ValueShape::Count | ValueShape::Tokens
+    );
     is_amount
         .then(|| format!("{} to {}", shape.amount(key.limits.min), shape.amount(key.limits.max)))
 }
 
-fn default(key: &Key) -> String {
+fn default(key: &ConfigKey) -> String {
     match key.fallback {
         Fallback::Value(text) => format!("`{text}`"),
         Fallback::Unset => "unset".into(),

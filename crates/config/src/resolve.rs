@@ -7,14 +7,14 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::document;
-use crate::environment::{self, Warning};
-use crate::key::{Fallback, Key, keys};
-use crate::load::File;
-use crate::node::{Item, Node};
-use crate::pattern::{self, BUILT_IN, Match};
+use crate::environment::{self, VariableWarning};
+use crate::key::{ConfigKey, Fallback, keys};
+use crate::load::ConfigFile;
+use crate::node::{NodeValue, ValueNode};
+use crate::pattern::{self, BUILT_IN, PathMatch};
 use crate::preset;
-use crate::problem::{Error, Fault, Problem, ProblemKind};
-use crate::source::Source;
+use crate::problem::{Error, Problem, ProblemKind, ValueFault};
+use crate::source::ValueSource;
 use crate::suggest;
 use crate::table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
@@ -22,29 +22,29 @@ use crate::table::{
     Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 use crate::trust;
-use crate::types::{Choice, Hook, HookSpec};
-use crate::value::{Chosen, Setting};
+use crate::types::{Hook, HookSpec, Switchable};
+use crate::value::{ConfigField, EffectiveValues};
 use crate::workflow;
 
 /// All inputs of a configuration. They may contain secrets, so they cannot be printed.
 #[derive(Clone, Default)]
 pub struct Inputs {
-    pub user: Option<File>,
-    pub project: Option<File>,
+    pub user: Option<ConfigFile>,
+    pub project: Option<ConfigFile>,
     /// Whether the user trusts the project's file. Otherwise its keys that run something or widen
     /// rights are ignored: see [`crate::trust`].
     pub project_is_trusted: bool,
     /// The whole environment; only Provost's own variables are read.
     pub environment: BTreeMap<String, String>,
     /// A later flag overrides an earlier one.
-    pub flags: Vec<Flag>,
+    pub flags: Vec<FlagSetting>,
     /// The preset to use: it counts like flags, and flags override it.
     pub preset: Option<String>,
 }
 
 /// A key set on the command line.
 #[derive(Clone)]
-pub struct Flag {
+pub struct FlagSetting {
     /// The flag as typed, for messages and provenance: `--check`.
     pub flag: String,
     pub key: String,
@@ -89,51 +89,51 @@ pub struct Resolved {
     pub policies: BTreeMap<String, ManagerPolicy>,
     pub environment: Environment,
     pub ui: Ui,
-    /// The source of each key's value; a key that no layer set has [`Source::Default`].
-    pub provenance: BTreeMap<String, Source>,
-    pub warnings: Vec<Warning>,
-    entries: Vec<Entry>,
+    /// The source of each key's value; a key that no layer set has [`ValueSource::Default`].
+    pub provenance: BTreeMap<String, ValueSource>,
+    pub warnings: Vec<VariableWarning>,
+    entries: Vec<ConfigEntry>,
 }
 
 /// A key with its value, its source and the values that it hides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
+pub struct ConfigEntry {
     pub key: String,
     /// `null` if unset, `false` if an option other than a switch is off; secrets are masked.
     pub value: Json,
-    pub source: Source,
+    pub source: ValueSource,
     /// Highest layer first.
-    pub shadowed: Vec<Shadowed>,
+    pub shadowed: Vec<ShadowedValue>,
     /// The parts of a list that adds up over several layers; highest layer first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Shadowed>,
+    pub added: Vec<ShadowedValue>,
     /// A value of the project that is ignored until the user trusts it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub untrusted: Vec<Shadowed>,
+    pub untrusted: Vec<ShadowedValue>,
 }
 
 /// A value that a higher layer hides, or a part of a list that adds up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shadowed {
-    pub source: Source,
+pub struct ShadowedValue {
+    pub source: ValueSource,
     pub value: Json,
 }
 
 /// Lists that add up over the layers instead of replacing each other: what one layer forbids, no
 /// other can allow.
-const ADD_UP: [&str; 1] = ["approvals.deny"];
+const ADDITIVE_LISTS: [&str; 1] = ["approvals.deny"];
 
 /// Keys that are allowed in the user's own file only: a repository must not grant these rights.
 const USER_ONLY: [&str; 1] = ["git.filters"];
 
 /// Merges the layers, or reports all problems of all of them.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
-    let layers = Layers::read(inputs);
-    Error::of(layers.problems)?;
+    let layers = LayerStack::read(inputs);
+    Error::from_problems(layers.problems)?;
     let mut keys = by_key(layers.defaults.into_iter().chain(layers.given));
-    let mut sums = add_up(&mut keys);
-    let chosen = choose(&keys);
-    let entries: Vec<Entry> =
+    let mut sums = sum_lists(&mut keys);
+    let chosen = choose_values(&keys);
+    let entries: Vec<ConfigEntry> =
         keys.into_iter().map(|((_, _, key), given)| entry(key, given, &mut sums)).collect();
     let mut resolved = resolved(&chosen, entries, layers.warnings);
     show_untrusted(&mut resolved.entries, layers.untrusted);
@@ -142,63 +142,65 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
 
 impl Resolved {
     /// Returns every key with its value and source, in the order of the table.
-    pub fn explain(&self) -> &[Entry] {
+    pub fn explain(&self) -> &[ConfigEntry] {
         &self.entries
     }
 
     /// Returns the directory of the file that set a key: relative paths in its value start there.
     pub fn directory_of(&self, key: &str) -> Option<&Path> {
         let source = self.provenance.get(key)?;
-        let set = if let Source::Preset { set, .. } = source { set } else { source };
+        let set = if let ValueSource::Preset { set, .. } = source { set } else { source };
         match set {
-            Source::User(place) | Source::Project(place) => Path::new(&place.file).parent(),
-            Source::Default
-            | Source::Environment { .. }
-            | Source::Preset { .. }
-            | Source::Flag { .. } => None,
+            ValueSource::User(place) | ValueSource::Project(place) => {
+                Path::new(&place.file).parent()
+            }
+            ValueSource::Default
+            | ValueSource::Environment { .. }
+            | ValueSource::Preset { .. }
+            | ValueSource::Flag { .. } => None,
         }
     }
 
     /// Returns the names of all presets.
     pub fn presets(&self) -> BTreeSet<&str> {
-        let set = self.entries.iter().filter(|entry| entry.counts());
+        let set = self.entries.iter().filter(|entry| entry.is_effective());
         let named = set.filter_map(|entry| preset::split(&entry.key));
         named.map(|(name, _)| name).collect()
     }
 
     /// Returns the values of the keys that a preset may set.
-    pub fn preset_entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| preset::MAY_SET.contains(&entry.key.as_str()))
+    pub fn preset_entries(&self) -> impl Iterator<Item = &ConfigEntry> {
+        self.entries.iter().filter(|entry| preset::PRESET_KEYS.contains(&entry.key.as_str()))
     }
 }
 
-impl Entry {
+impl ConfigEntry {
     /// Whether any effective layer, or a default, sets the key; otherwise only an untrusted file
     /// names it.
-    fn counts(&self) -> bool {
-        self.untrusted.is_empty() || self.source != Source::Default || !self.value.is_null()
+    fn is_effective(&self) -> bool {
+        self.untrusted.is_empty() || self.source != ValueSource::Default || !self.value.is_null()
     }
 }
 
 /// A checked value that one layer gives one key.
 #[derive(Debug)]
-pub(crate) struct Given {
-    pub(crate) key: &'static Key,
+pub(crate) struct LayerValue {
+    pub(crate) key: &'static ConfigKey,
     /// The key with names instead of stars.
     pub(crate) name: String,
-    pub(crate) source: Source,
-    pub(crate) node: Node,
+    pub(crate) source: ValueSource,
+    pub(crate) node: ValueNode,
     pub(crate) shown: Json,
 }
 
-impl Given {
+impl LayerValue {
     /// Checks a value; `locate` returns the source of a fault in it.
     pub(crate) fn check(
-        key: &'static Key,
+        key: &'static ConfigKey,
         name: String,
-        source: Source,
-        node: Node,
-        locate: impl Fn(&Fault) -> Source,
+        source: ValueSource,
+        node: ValueNode,
+        locate: impl Fn(&ValueFault) -> ValueSource,
     ) -> Result<Self, Vec<Problem>> {
         match (key.check)(&node, key.limits) {
             Ok(shown) => Ok(Self { key, name, source, node, shown }),
@@ -209,30 +211,30 @@ impl Given {
     }
 }
 
-fn located(fault: Fault, name: &str, locate: impl Fn(&Fault) -> Source) -> Problem {
+fn located(fault: ValueFault, name: &str, locate: impl Fn(&ValueFault) -> ValueSource) -> Problem {
     let source = locate(&fault);
     fault.into_problem(name, source)
 }
 
 /// The values of all layers, lowest first.
 #[derive(Default)]
-struct Layers {
-    defaults: Vec<Given>,
-    given: Vec<Given>,
+struct LayerStack {
+    defaults: Vec<LayerValue>,
+    given: Vec<LayerValue>,
     /// The ignored values of the project's file.
-    untrusted: Vec<Given>,
+    untrusted: Vec<LayerValue>,
     problems: Vec<Problem>,
-    warnings: Vec<Warning>,
+    warnings: Vec<VariableWarning>,
 }
 
-impl Layers {
+impl LayerStack {
     fn read(inputs: &Inputs) -> Self {
         let mut layers = Self::default();
-        layers.file(inputs.user.as_ref(), Source::User);
-        layers.file(inputs.project.as_ref(), Source::Project);
-        layers.refuse_of_project();
+        layers.file(inputs.user.as_ref(), ValueSource::User);
+        layers.file(inputs.project.as_ref(), ValueSource::Project);
+        layers.reject_user_only_keys();
         if !inputs.project_is_trusted {
-            layers.set_untrusted_apart();
+            layers.remove_untrusted();
         }
         layers.environment(&inputs.environment);
         layers.presets(inputs.preset.as_deref());
@@ -242,7 +244,11 @@ impl Layers {
         layers
     }
 
-    fn file(&mut self, file: Option<&File>, source: fn(crate::source::Place) -> Source) {
+    fn file(
+        &mut self,
+        file: Option<&ConfigFile>,
+        source: fn(crate::source::SourceSpan) -> ValueSource,
+    ) {
         if let Some(file) = file {
             let reading = document::read(&file.name, &file.text, source);
             self.given.extend(reading.given);
@@ -251,21 +257,21 @@ impl Layers {
     }
 
     /// Rejects keys that the project's file must not set.
-    fn refuse_of_project(&mut self) {
+    fn reject_user_only_keys(&mut self) {
         for given in &self.given {
-            let of_project = matches!(given.source, Source::Project(_));
+            let of_project = matches!(given.source, ValueSource::Project(_));
             if of_project && USER_ONLY.contains(&given.name.as_str()) {
                 let detail = "it is allowed in your own provost.toml only; remove it here";
-                let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
+                let fault = ValueFault::new(ProblemKind::Invalid, &(0..0), detail);
                 self.problems.push(fault.into_problem(&given.name, given.source.clone()));
             }
         }
     }
 
     /// Removes untrusted values of the project's file. Called while that file is the newest layer.
-    fn set_untrusted_apart(&mut self) {
-        let is_untrusted = |given: &mut Given| {
-            matches!(given.source, Source::Project(_)) && trust::needs_trust(&given.name)
+    fn remove_untrusted(&mut self) {
+        let is_untrusted = |given: &mut LayerValue| {
+            matches!(given.source, ValueSource::Project(_)) && trust::needs_trust(&given.name)
         };
         self.untrusted = self.given.extract_if(.., is_untrusted).collect();
     }
@@ -289,7 +295,7 @@ impl Layers {
         }
     }
 
-    fn flag(&mut self, flag: &Flag) {
+    fn flag(&mut self, flag: &FlagSetting) {
         match flag_value(flag) {
             Ok(given) => self.given.push(given),
             Err(problems) => self.problems.extend(problems),
@@ -299,14 +305,14 @@ impl Layers {
     /// Completes every agent, verifier and workflow that any layer names with defaults, and reports
     /// missing keys.
     fn complete(&mut self) {
-        for section in NAMED {
+        for section in NAMED_SECTIONS {
             for (owner, source) in &self.first_mentions(section) {
                 self.complete_one(section, owner, source);
             }
         }
     }
 
-    fn complete_one(&mut self, section: &str, owner: &str, source: &Source) {
+    fn complete_one(&mut self, section: &str, owner: &str, source: &ValueSource) {
         for key in keys_of(section) {
             let name = key.name.replacen('*', owner, 1);
             let built_in = self.defaults.iter().any(|given| given.name == name);
@@ -318,11 +324,11 @@ impl Layers {
         }
     }
 
-    fn require(&mut self, key: &Key, name: &str, source: &Source) {
+    fn require(&mut self, key: &ConfigKey, name: &str, source: &ValueSource) {
         let given = self.given.iter().any(|given| given.name == name);
         let reported = self.problems.iter().any(|problem| problem.key.as_deref() == Some(name));
         if key.fallback == Fallback::Required && !given && !reported {
-            let fault = Fault::new(
+            let fault = ValueFault::new(
                 ProblemKind::Missing,
                 &(0..0),
                 format!("expected {}", (key.shape)().expected()),
@@ -331,7 +337,7 @@ impl Layers {
         }
     }
 
-    fn first_mentions(&self, section: &str) -> BTreeMap<String, Source> {
+    fn first_mentions(&self, section: &str) -> BTreeMap<String, ValueSource> {
         let mut named = BTreeMap::new();
         for given in self.given.iter().chain(&self.defaults) {
             let own = |name: &&str| (section, *name) != ("agents", BUILT_IN);
@@ -350,35 +356,38 @@ impl Layers {
         }
     }
 
-    fn add_default(&mut self, key: &'static Key, name: String, node: Node) {
-        let given = Given::check(key, name, Source::Default, node, |_| Source::Default);
+    fn add_default(&mut self, key: &'static ConfigKey, name: String, node: ValueNode) {
+        let given =
+            LayerValue::check(key, name, ValueSource::Default, node, |_| ValueSource::Default);
         self.defaults.push(given.expect("defaults are valid"));
     }
 }
 
-fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
+fn flag_value(flag: &FlagSetting) -> Result<LayerValue, Vec<Problem>> {
     let path: Vec<String> = flag.key.split('.').map(str::to_owned).collect();
-    let source = || Source::Flag { flag: flag.flag.clone() };
-    let refuse =
-        |kind, detail| vec![Fault::new(kind, &(0..0), detail).into_problem(&flag.key, source())];
+    let source = || ValueSource::Flag { flag: flag.flag.clone() };
+    let refuse = |kind, detail| {
+        vec![ValueFault::new(kind, &(0..0), detail).into_problem(&flag.key, source())]
+    };
     let wrong_name = (1..=path.len()).find_map(|length| pattern::name_fault(&path[..length]));
     if let Some(why) = wrong_name {
         return Err(refuse(ProblemKind::BadName, why));
     }
-    let Match::Key(key) = pattern::find(&path) else {
-        return Err(refuse(ProblemKind::UnknownKey, suggest::for_path(&path)));
+    let PathMatch::Key(key) = pattern::find(&path) else {
+        return Err(refuse(ProblemKind::UnknownKey, suggest::suggest_for_path(&path)));
     };
     let node = match &flag.value {
-        FlagValue::Text(text) => Node::written(text),
-        FlagValue::List(texts) => Node::written_list(texts),
+        FlagValue::Text(text) => ValueNode::written(text),
+        FlagValue::List(texts) => ValueNode::written_list(texts),
     };
-    Given::check(key, flag.key.clone(), source(), node, |_| source())
+    LayerValue::check(key, flag.key.clone(), source(), node, |_| source())
 }
 
 /// The sections in which users choose names.
-const NAMED: [&str; 6] = ["agents", "reactions", "verifiers", "workflows", "loops", "policies"];
+const NAMED_SECTIONS: [&str; 6] =
+    ["agents", "reactions", "verifiers", "workflows", "loops", "policies"];
 
-fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
+fn keys_of(section: &str) -> impl Iterator<Item = &'static ConfigKey> {
     keys().filter(move |key| {
         key.name.strip_prefix(section).is_some_and(|rest| rest.starts_with(".*."))
     })
@@ -386,7 +395,7 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
 
 /// Returns the agent, reaction, verifier, workflow, loop, policy or preset of a key.
 fn owner_of(name: &str) -> Option<&str> {
-    let named = NAMED.iter().find_map(|section| name_in(section, name));
+    let named = NAMED_SECTIONS.iter().find_map(|section| name_in(section, name));
     named.or_else(|| preset::split(name).map(|(name, _)| name))
 }
 
@@ -395,11 +404,11 @@ fn name_in<'n>(section: &str, name: &'n str) -> Option<&'n str> {
 }
 
 /// The position of an entry in a listing: section, owner, key.
-type Rank = (usize, String, String);
+type EntryRank = (usize, String, String);
 
 /// Groups values by key, in the order of the table; the highest layer comes last.
-fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
-    let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
+fn by_key(given: impl Iterator<Item = LayerValue>) -> Vec<(EntryRank, Vec<LayerValue>)> {
+    let mut groups: BTreeMap<(usize, String, usize, String), Vec<LayerValue>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
         let agent = owner_of(key.name).unwrap_or_default().to_owned();
         groups.insert((section_rank(key), agent, index, key.name.to_owned()), Vec::new());
@@ -418,32 +427,33 @@ fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
         .collect()
 }
 
-fn section_rank(key: &Key) -> usize {
+fn section_rank(key: &ConfigKey) -> usize {
     let section = key.segments().next();
     keys().position(|other| other.segments().next() == section).unwrap_or_default()
 }
 
 /// Puts the sum of a list that adds up into its highest layer, and returns its parts.
-fn add_up(groups: &mut [(Rank, Vec<Given>)]) -> BTreeMap<String, Vec<Shadowed>> {
-    let adds_up = |name: &str| ADD_UP.contains(&name);
+fn sum_lists(groups: &mut [(EntryRank, Vec<LayerValue>)]) -> BTreeMap<String, Vec<ShadowedValue>> {
+    let adds_up = |name: &str| ADDITIVE_LISTS.contains(&name);
     let groups = groups.iter_mut().filter(|((_, _, name), _)| adds_up(name));
-    groups.map(|((_, _, name), given)| (name.clone(), sum(given))).collect()
+    groups.map(|((_, _, name), given)| (name.clone(), sum_layers(given))).collect()
 }
 
-fn sum(given: &mut Vec<Given>) -> Vec<Shadowed> {
-    let says_something = |given: &Given| given.shown.as_array().is_some_and(|all| !all.is_empty());
+fn sum_layers(given: &mut Vec<LayerValue>) -> Vec<ShadowedValue> {
+    let says_something =
+        |given: &LayerValue| given.shown.as_array().is_some_and(|all| !all.is_empty());
     if !given.iter().any(says_something) {
         return Vec::new();
     }
     given.retain(says_something);
-    let parts: Vec<Shadowed> = given
+    let parts: Vec<ShadowedValue> = given
         .iter()
         .rev()
-        .map(|given| Shadowed { source: given.source.clone(), value: given.shown.clone() })
+        .map(|given| ShadowedValue { source: given.source.clone(), value: given.shown.clone() })
         .collect();
     let (mut nodes, mut shown) = (Vec::new(), Vec::new());
     for one in given.iter() {
-        let Item::List(listed) = &one.node.item else { continue };
+        let NodeValue::List(listed) = &one.node.item else { continue };
         for (node, text) in listed.iter().zip(one.shown.as_array().into_iter().flatten()) {
             if !shown.contains(text) {
                 nodes.push(node.clone());
@@ -452,22 +462,22 @@ fn sum(given: &mut Vec<Given>) -> Vec<Shadowed> {
         }
     }
     if let Some(highest) = given.last_mut() {
-        highest.node = Node { span: 0..0, item: Item::List(nodes) };
+        highest.node = ValueNode { span: 0..0, item: NodeValue::List(nodes) };
         highest.shown = Json::Array(shown);
     }
     parts
 }
 
 /// Adds ignored values to the entries. A key without any effective value gets its own entry.
-fn show_untrusted(entries: &mut Vec<Entry>, untrusted: Vec<Given>) {
+fn show_untrusted(entries: &mut Vec<ConfigEntry>, untrusted: Vec<LayerValue>) {
     for given in untrusted {
-        let value = Shadowed { source: given.source, value: given.shown };
+        let value = ShadowedValue { source: given.source, value: given.shown };
         match entries.iter_mut().find(|entry| entry.key == given.name) {
             Some(entry) => entry.untrusted.push(value),
-            None => entries.push(Entry {
+            None => entries.push(ConfigEntry {
                 key: given.name,
                 value: Json::Null,
-                source: Source::Default,
+                source: ValueSource::Default,
                 shadowed: Vec::new(),
                 added: Vec::new(),
                 untrusted: vec![value],
@@ -476,29 +486,44 @@ fn show_untrusted(entries: &mut Vec<Entry>, untrusted: Vec<Given>) {
     }
 }
 
-fn choose(groups: &[(Rank, Vec<Given>)]) -> Chosen {
-    let mut chosen = Chosen::default();
+fn choose_values(groups: &[(EntryRank, Vec<LayerValue>)]) -> EffectiveValues {
+    let mut chosen = EffectiveValues::default();
     for given in groups.iter().filter_map(|(_, given)| given.last()) {
         chosen.insert(given.name.clone(), given.node.clone());
     }
     chosen
 }
 
-fn entry(key: String, mut given: Vec<Given>, sums: &mut BTreeMap<String, Vec<Shadowed>>) -> Entry {
+fn entry(
+    key: String,
+    mut given: Vec<LayerValue>,
+    sums: &mut BTreeMap<String, Vec<ShadowedValue>>,
+) -> ConfigEntry {
     let winner = given.pop().map(|given| (given.shown, given.source));
-    let (value, source) = winner.unwrap_or((Json::Null, Source::Default));
+    let (value, source) = winner.unwrap_or((Json::Null, ValueSource::Default));
     if let Some(parts) = sums.remove(&key) {
         // A sum of one part is that part.
         let added = if parts.len() > 1 { parts } else { Vec::new() };
-        return Entry { key, value, source, shadowed: Vec::new(), added, untrusted: Vec::new() };
+        return ConfigEntry {
+            key,
+            value,
+            source,
+            shadowed: Vec::new(),
+            added,
+            untrusted: Vec::new(),
+        };
     }
     let hidden = given.into_iter().rev();
     let shadowed =
-        hidden.map(|given| Shadowed { source: given.source, value: given.shown }).collect();
-    Entry { key, value, source, shadowed, added: Vec::new(), untrusted: Vec::new() }
+        hidden.map(|given| ShadowedValue { source: given.source, value: given.shown }).collect();
+    ConfigEntry { key, value, source, shadowed, added: Vec::new(), untrusted: Vec::new() }
 }
 
-fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Resolved {
+fn resolved(
+    chosen: &EffectiveValues,
+    entries: Vec<ConfigEntry>,
+    warnings: Vec<VariableWarning>,
+) -> Resolved {
     let hook_defaults = HookDefaults::take(chosen, "hooks");
     Resolved {
         session: Session::take(chosen, "session"),
@@ -515,14 +540,14 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         skills: Skills::take(chosen, "skills"),
         hooks: hooks(chosen, &hook_defaults),
         hook_defaults,
-        agents: named("agents", chosen, &entries, Agent::take),
+        agents: read_named("agents", chosen, &entries, Agent::take),
         codex: Codex::take(chosen, "agents.codex"),
         monitor: Monitor::take(chosen, "monitor"),
-        reactions: named("reactions", chosen, &entries, Reaction::take),
-        verifiers: named("verifiers", chosen, &entries, Verifier::take),
-        workflows: named("workflows", chosen, &entries, Workflow::take),
-        loops: named("loops", chosen, &entries, LoopTemplate::take),
-        policies: named("policies", chosen, &entries, ManagerPolicy::take),
+        reactions: read_named("reactions", chosen, &entries, Reaction::take),
+        verifiers: read_named("verifiers", chosen, &entries, Verifier::take),
+        workflows: read_named("workflows", chosen, &entries, Workflow::take),
+        loops: read_named("loops", chosen, &entries, LoopTemplate::take),
+        policies: read_named("policies", chosen, &entries, ManagerPolicy::take),
         environment: Environment::take(chosen, "environment"),
         ui: Ui::take(chosen, "ui"),
         provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),
@@ -531,10 +556,12 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
     }
 }
 
-fn hooks(chosen: &Chosen, defaults: &HookDefaults) -> BTreeMap<Event, Hook> {
+fn hooks(chosen: &EffectiveValues, defaults: &HookDefaults) -> BTreeMap<Event, Hook> {
     let mut hooks = BTreeMap::new();
     for event in Event::ALL {
-        if let Choice::On(spec) = <Choice<HookSpec> as Setting>::take(chosen, event.key()) {
+        if let Switchable::On(spec) =
+            <Switchable<HookSpec> as ConfigField>::take(chosen, event.key())
+        {
             hooks.insert(*event, with_limits(spec, defaults));
         }
     }
@@ -550,11 +577,11 @@ fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
 }
 
 /// Reads everything that is named in a section.
-fn named<T>(
+fn read_named<T>(
     section: &str,
-    chosen: &Chosen,
-    entries: &[Entry],
-    take: fn(&Chosen, &str) -> T,
+    chosen: &EffectiveValues,
+    entries: &[ConfigEntry],
+    take: fn(&EffectiveValues, &str) -> T,
 ) -> BTreeMap<String, T> {
     let names: BTreeSet<&str> =
         entries.iter().filter_map(|entry| name_in(section, &entry.key)).collect();

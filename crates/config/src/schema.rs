@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::key::{Fallback, Key, keys};
+use crate::key::{ConfigKey, Fallback, keys};
 use crate::pattern::BUILT_IN;
 use crate::preset;
-use crate::shape::{Limits, Shape};
+use crate::shape::{ValueLimits, ValueShape};
 use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
 
 /// Builds the schema from the table.
@@ -29,7 +29,7 @@ fn table(description: &str) -> Json {
 }
 
 /// Inserts a key's schema at its path, and creates the tables on the way.
-fn insert(at: &mut Json, path: &[&str], key: &Key) {
+fn insert(at: &mut Json, path: &[&str], key: &ConfigKey) {
     match path {
         [] => {}
         [leaf] => *child(at, leaf) = key_schema(key),
@@ -72,7 +72,7 @@ fn describe_sections(root: &mut Json) {
     presets["description"] = json!("Named sets of keys, for `provost run --preset NAME`.");
     let preset = &mut presets["additionalProperties"];
     preset["description"] = json!("A preset.");
-    for (prefix, doc) in SECTIONS.iter().filter(|(prefix, _)| preset::sets_in(prefix)) {
+    for (prefix, doc) in SECTIONS.iter().filter(|(prefix, _)| preset::sets_keys_in(prefix)) {
         let section = prefix.split('.').fold(&mut *preset, |at, name| child(at, name));
         section["description"] = json!(doc.trim());
     }
@@ -108,7 +108,7 @@ fn mark_required(root: &mut Json, segments: &[&str]) {
     at["description"] = json!(format!("{text} Required, in one of the files."));
 }
 
-fn key_schema(key: &Key) -> Json {
+fn key_schema(key: &ConfigKey) -> Json {
     let mut schema = shape_schema(&(key.shape)(), key.limits);
     schema["description"] = json!(key.description());
     if let Some(default) = key.default_value() {
@@ -117,38 +117,42 @@ fn key_schema(key: &Key) -> Json {
     schema
 }
 
-fn shape_schema(shape: &Shape, limits: Limits) -> Json {
+fn shape_schema(shape: &ValueShape, limits: ValueLimits) -> Json {
     match shape {
-        Shape::Switch => json!({"type": "boolean"}),
-        Shape::Duration => duration(limits),
-        Shape::Size => size(limits),
-        Shape::Count => json!({"type": "integer", "minimum": limits.min, "maximum": limits.max}),
-        Shape::Tokens => tokens(limits),
-        Shape::Price => price(),
-        Shape::Word(words) => json!({"enum": words}),
-        Shape::Text(_) => json!({"type": "string"}),
-        Shape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
-        Shape::Argv => argv(),
-        Shape::Hook => hook(),
-        Shape::List(inner) => json!({"type": "array", "items": shape_schema(inner, Limits::NONE)}),
-        Shape::OrOff(inner) => {
+        ValueShape::Switch => json!({"type": "boolean"}),
+        ValueShape::Duration => duration(limits),
+        ValueShape::Size => size(limits),
+        ValueShape::Count => {
+            json!({"type": "integer", "minimum": limits.min, "maximum": limits.max})
+        }
+        ValueShape::Tokens => tokens(limits),
+        ValueShape::Price => price(),
+        ValueShape::Word(words) => json!({"enum": words}),
+        ValueShape::Text(_) => json!({"type": "string"}),
+        ValueShape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
+        ValueShape::Argv => argv(),
+        ValueShape::Hook => hook(),
+        ValueShape::List(inner) => {
+            json!({"type": "array", "items": shape_schema(inner, ValueLimits::NONE)})
+        }
+        ValueShape::OrOff(inner) => {
             json!({"anyOf": [shape_schema(inner, limits), {"enum": [false, "off"]}]})
         }
     }
 }
 
-fn duration(limits: Limits) -> Json {
+fn duration(limits: ValueLimits) -> Json {
     let text = json!({"type": "string", "pattern": r"^([0-9]+|([0-9]+(d|h|m|s|ms))+)$"});
     let seconds = json!({"type": "integer", "minimum": limits.min.div_ceil(1000), "maximum": limits.max / 1000});
     json!({"anyOf": [text, seconds]})
 }
 
-fn size(limits: Limits) -> Json {
+fn size(limits: ValueLimits) -> Json {
     let text = json!({"type": "string", "pattern": r"^[0-9]+(B|[KMGT]i?B)?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
 }
 
-fn tokens(limits: Limits) -> Json {
+fn tokens(limits: ValueLimits) -> Json {
     let text = json!({"type": "string", "pattern": r"^[0-9]+[kMG]?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
 }
@@ -164,11 +168,11 @@ fn argv() -> Json {
 
 fn hook() -> Json {
     let mut fields = Map::new();
-    fields.insert("command".into(), shape_schema(&Shape::Command, Limits::NONE));
+    fields.insert("command".into(), shape_schema(&ValueShape::Command, ValueLimits::NONE));
     fields.insert("time_limit".into(), duration(TIME));
     fields.insert("output_limit".into(), size(OUTPUT));
     let full = json!({
         "type": "object", "properties": fields, "required": ["command"], "additionalProperties": false,
     });
-    json!({"anyOf": [shape_schema(&Shape::Command, Limits::NONE), full]})
+    json!({"anyOf": [shape_schema(&ValueShape::Command, ValueLimits::NONE), full]})
 }

@@ -4,7 +4,7 @@ use crate::types::{bytes, duration, price, tokens};
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Switch,
     Duration,
     Size,
@@ -12,18 +12,18 @@ pub(crate) enum Shape {
     Tokens,
     Price,
     Word(&'static [&'static str]),
-    Text(Wording),
+    Text(TextLabel),
     Command,
     Argv,
     Hook,
-    List(Box<Shape>),
+    List(Box<ValueShape>),
     /// The type, or an explicit off.
-    OrOff(Box<Shape>),
+    OrOff(Box<ValueShape>),
 }
 
 /// The name of a plain text type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wording {
+pub(crate) struct TextLabel {
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
 }
@@ -31,12 +31,12 @@ pub(crate) struct Wording {
 /// The smallest and the largest value of a number, a duration (in milliseconds) or a size (in
 /// bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct ValueLimits {
     pub(crate) min: u64,
     pub(crate) max: u64,
 }
 
-impl Limits {
+impl ValueLimits {
     /// For values that are not amounts.
     pub(crate) const NONE: Self = Self { min: 0, max: u64::MAX };
 
@@ -45,7 +45,7 @@ impl Limits {
     }
 }
 
-impl Shape {
+impl ValueShape {
     /// The type's name in the reference.
     pub(crate) fn label(&self) -> String {
         match self {

@@ -9,31 +9,31 @@ use crate::problem::escape;
 /// The layer of a value, lowest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "layer", rename_all = "snake_case")]
-pub enum Source {
+pub enum ValueSource {
     /// Built in; also an option that no layer set.
     Default,
     /// The user's own file.
-    User(Place),
+    User(SourceSpan),
     /// The file in the repository.
-    Project(Place),
+    Project(SourceSpan),
     /// An environment variable.
     Environment { variable: String },
     /// A preset named on the command line, with the source of its value.
-    Preset { preset: String, set: Box<Source> },
+    Preset { preset: String, set: Box<ValueSource> },
     /// The command line.
     Flag { flag: String },
 }
 
 /// A position in a file; line and column count from one, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct SourceSpan {
     /// The file's name as passed by the caller.
     pub file: String,
     pub line: usize,
     pub column: usize,
 }
 
-impl Place {
+impl SourceSpan {
     /// Returns the position of a byte offset in a file's text.
     pub(crate) fn at(file: &str, text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -46,13 +46,13 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", escape(&self.file), self.line, self.column)
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),

@@ -15,13 +15,14 @@ pub(crate) fn nearest<'a>(
     if given.len() > MAX_COMPARED {
         return None;
     }
-    let near =
-        names.into_iter().filter_map(|name| slip(given, name).map(|distance| (distance, name)));
+    let near = names
+        .into_iter()
+        .filter_map(|name| typo_distance(given, name).map(|distance| (distance, name)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 /// Suggests one of a few names, or lists them.
-pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
+pub(crate) fn suggest_among(given: &str, names: &[&'static str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => did_you_mean(name),
         None => format!("expected {}", one_of(names)),
@@ -29,14 +30,14 @@ pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
 }
 
 /// Suggests a key for an unknown path, or lists the possible names.
-pub(crate) fn for_path(path: &[String]) -> String {
+pub(crate) fn suggest_for_path(path: &[String]) -> String {
     if let Some(why) = pattern::built_in_fault(path) {
         return why;
     }
     let candidates = pattern::candidates(path);
     let as_deep = candidates.iter().filter(|name| name.split('.').count() == path.len());
     let meant = nearest(&path.join("."), as_deep.map(String::as_str));
-    match meant.or_else(|| same_leaf(path, &candidates)) {
+    match meant.or_else(|| same_last_name(path, &candidates)) {
         Some(name) => did_you_mean(name),
         None => expected_below(path),
     }
@@ -47,7 +48,7 @@ fn did_you_mean(name: &str) -> String {
 }
 
 /// Returns a key with the same last name in another section.
-fn same_leaf<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
+fn same_last_name<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
     let leaf = path.last()?;
     let ends = |name: &&String| name.rsplit('.').next() == Some(leaf) && **name != *leaf;
     candidates.iter().find(ends).map(String::as_str)
@@ -62,7 +63,7 @@ fn expected_below(path: &[String]) -> String {
 
 /// Returns the edit distance of two dotted names, unless it is too large. Shared segments at the
 /// front do not raise the allowed distance.
-fn slip(given: &str, name: &str) -> Option<usize> {
+fn typo_distance(given: &str, name: &str) -> Option<usize> {
     let (given, name) = without_shared_segments(given, name);
     let distance = strsim::osa_distance(given, name);
     let allowed = given.chars().count().max(name.chars().count()).max(3) / 3;
@@ -86,11 +87,11 @@ mod tests {
     use super::*;
 
     fn hint(path: &str) -> String {
-        for_path(&path.split('.').map(str::to_owned).collect::<Vec<_>>())
+        suggest_for_path(&path.split('.').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
-    fn slips_are_recognised_at_every_depth() {
+    fn typos_are_recognized_at_every_depth() {
         assert_eq!(hint("sesion"), r#"did you mean "session"?"#);
         assert_eq!(hint("sesion.settle"), r#"did you mean "session.settle"?"#);
         assert_eq!(hint("session.setlte"), r#"did you mean "session.settle"?"#);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_near_name_the_possible_ones_are_listed() {
+    fn unknown_name_lists_alternatives() {
         assert_eq!(
             hint("quux.quux"),
             r#"expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "git", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_any_length_is_answered_at_once() {
+    fn overlong_name_is_not_compared() {
         assert!(hint(&"x".repeat(1 << 20)).starts_with("expected"));
     }
 }

@@ -6,60 +6,60 @@
 use std::time::Duration;
 
 use crate::key::{events, options};
-use crate::shape::Limits;
+use crate::shape::ValueLimits;
 use crate::types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
-    CommentAuthors, Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode,
-    Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables,
-    is_safe,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
+    CommentAuthors, Driver, Escalation, EvidenceTexts, FilePath, Land, NameLabel, NamePatterns, On,
+    PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion, Sandbox, Switchable,
+    TextLine, TokenAmount, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
 
 /// Short waits; zero is allowed.
-const WINDOW: Limits = Limits { min: 0, max: HOUR };
+const WINDOW: ValueLimits = ValueLimits { min: 0, max: HOUR };
 
 /// Silence timeouts: long enough to be meaningful.
-const SILENCE: Limits = Limits { min: 10, max: 7 * 24 * HOUR };
+const SILENCE: ValueLimits = ValueLimits { min: 10, max: 7 * 24 * HOUR };
 
 /// Time limits: never zero, which would end everything at once.
-pub(crate) const TIME: Limits = Limits { min: 10, max: 365 * 24 * HOUR };
+pub(crate) const TIME: ValueLimits = ValueLimits { min: 10, max: 365 * 24 * HOUR };
 
 /// Output limits: room for at least one message.
-pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
+pub(crate) const OUTPUT: ValueLimits = ValueLimits { min: 1 << 10, max: 1 << 40 };
 
 /// Number of automatic retries.
-const REPEATS: Limits = Limits { min: 0, max: 100 };
+const REPEATS: ValueLimits = ValueLimits { min: 0, max: 100 };
 
 /// Number of agents that work at the same time.
-const AGENTS: Limits = Limits { min: 1, max: 256 };
+const AGENTS: ValueLimits = ValueLimits { min: 1, max: 256 };
 
 /// Number of tasks that are merged together.
-const BATCH: Limits = Limits { min: 1, max: 64 };
+const BATCH: ValueLimits = ValueLimits { min: 1, max: 64 };
 
 /// Number of rounds of a review that repairs.
-const CYCLES: Limits = Limits { min: 1, max: 20 };
+const CYCLES: ValueLimits = ValueLimits { min: 1, max: 20 };
 
 /// Number of times a reaction runs: never zero, which would disable it.
-const TIMES: Limits = Limits { min: 1, max: 1_000 };
+const TIMES: ValueLimits = ValueLimits { min: 1, max: 1_000 };
 
 /// Number of iterations of a loop.
-const ITERATIONS: Limits = Limits { min: 1, max: 1_000 };
+const ITERATIONS: ValueLimits = ValueLimits { min: 1, max: 1_000 };
 
 /// Number of consecutive iterations without a change.
-const PLATEAU: Limits = Limits { min: 1, max: 1_000 };
+const PLATEAU: ValueLimits = ValueLimits { min: 1, max: 1_000 };
 
 /// Number of actions of a policy: the last one reports that there are no more.
-const ACTS: Limits = Limits { min: 2, max: 1_000 };
+const ACTS: ValueLimits = ValueLimits { min: 2, max: 1_000 };
 
 /// Percent.
-const PERCENT: Limits = Limits { min: 1, max: 100 };
+const PERCENT: ValueLimits = ValueLimits { min: 1, max: 100 };
 
 /// Budgets: never zero, which would let nothing start.
-const BUDGET: Limits = Limits { min: 1, max: 1_000_000_000_000 };
+const BUDGET: ValueLimits = ValueLimits { min: 1, max: 1_000_000_000_000 };
 
 /// Number of turns in a budget.
-const TURNS: Limits = Limits { min: 1, max: 1_000_000 };
+const TURNS: ValueLimits = ValueLimits { min: 1, max: 1_000_000 };
 
 options! {
     /// Supervision of sessions.
@@ -74,7 +74,7 @@ options! {
         /// How long a process may take to end after SIGTERM before it is killed.
         stop_grace: Duration = "10s" in WINDOW;
         /// Time limit of one attempt; unset or off means none.
-        time_limit: Choice<Duration> = unset in TIME;
+        time_limit: Switchable<Duration> = unset in TIME;
         /// Maximum output kept of one launch; at the limit the agent is paused, and nothing is
         /// dropped.
         output_limit: Bytes = "1GiB" in OUTPUT;
@@ -93,7 +93,7 @@ options! {
     /// Verification of work.
     "verify" => Verify {
         /// The commands that must succeed, run in a clean checkout of the committed tree.
-        checks: Vec<Command> = [];
+        checks: Vec<CommandSpec> = [];
         /// Time limit of one check.
         time_limit: Duration = "30m" in TIME;
         /// Maximum output kept of one check.
@@ -119,10 +119,10 @@ options! {
         approve_plan: bool = false;
         /// Maximum number of agents of one run that work at the same time; unset or off means the
         /// number of processors, from two to eight.
-        parallel: Choice<u32> = unset in AGENTS;
+        parallel: Switchable<u32> = unset in AGENTS;
         /// Maximum number of agents of all runs that work at the same time; unset or off means
         /// twice the number for one run.
-        machine_parallel: Choice<u32> = unset in AGENTS;
+        machine_parallel: Switchable<u32> = unset in AGENTS;
         /// Maximum number of finished tasks that are merged and checked together.
         batch: u32 = 8 in BATCH;
         /// How many times a task whose agent failed is started again.
@@ -154,39 +154,39 @@ options! {
     /// Token prices, to show the cost of a run; without both prices no cost is shown.
     "prices" => Prices {
         /// The currency of the prices.
-        currency: Label = "USD";
+        currency: NameLabel = "USD";
         /// The price of a million input tokens.
-        input: Choice<Price> = unset;
+        input: Switchable<Price> = unset;
         /// The price of a million output tokens.
-        output: Choice<Price> = unset;
+        output: Switchable<Price> = unset;
     }
 
     /// Project-specific prompts for the agents of a run; unset or off means Provost's own.
     "prompts" => Prompts {
         /// To understand the goal, and to ask about unclear points.
-        triage: Choice<Prompt> = unset;
+        triage: Switchable<Prompt> = unset;
         /// To split the goal into tasks.
-        plan: Choice<Prompt> = unset;
+        plan: Switchable<Prompt> = unset;
         /// To review a plan.
-        plan_review: Choice<Prompt> = unset;
+        plan_review: Switchable<Prompt> = unset;
         /// To correct an invalid plan, or an invalid review of one.
-        plan_faults: Choice<Prompt> = unset;
+        plan_faults: Switchable<Prompt> = unset;
         /// To do the work.
-        work: Choice<Prompt> = unset;
+        work: Switchable<Prompt> = unset;
         /// To continue with the next task in the same conversation.
-        next: Choice<Prompt> = unset;
+        next: Switchable<Prompt> = unset;
         /// To fix work that fails checks after it was merged with other work.
-        broken: Choice<Prompt> = unset;
+        broken: Switchable<Prompt> = unset;
         /// To review the work and change nothing.
-        review: Choice<Prompt> = unset;
+        review: Switchable<Prompt> = unset;
         /// To review the work and fix the findings.
-        repair: Choice<Prompt> = unset;
+        repair: Switchable<Prompt> = unset;
         /// To continue work that was ended before it was done.
-        resume: Choice<Prompt> = unset;
+        resume: Switchable<Prompt> = unset;
         /// To resolve files with merge conflicts.
-        merge: Choice<Prompt> = unset;
+        merge: Switchable<Prompt> = unset;
         /// To address the review comments of a pull request.
-        remarks: Choice<Prompt> = unset;
+        remarks: Switchable<Prompt> = unset;
     }
 
     /// Where agents work.
@@ -198,7 +198,7 @@ options! {
         /// Ignored files that are copied into a new worktree.
         copy: Vec<RelativePattern> = [];
         /// A command that prepares a new worktree.
-        setup: Choice<Command> = unset;
+        setup: Switchable<CommandSpec> = unset;
     }
 
     /// Programs that Provost's git may run. Allowed in the user's own file only.
@@ -206,7 +206,7 @@ options! {
         /// Filters that you trust, such as "lfs": Provost runs their commands as in your own git
         /// configuration (`git config --global`). A repository that needs another filter is
         /// refused.
-        filters: Vec<Label> = [];
+        filters: Vec<NameLabel> = [];
     }
 
     /// Terminals of agents that have one.
@@ -219,9 +219,9 @@ options! {
     /// raises it.
     "budget" => Budget {
         /// Maximum number of tokens, input and output together; unset or off means no limit.
-        tokens: Choice<Tokens> = unset in BUDGET;
+        tokens: Switchable<TokenAmount> = unset in BUDGET;
         /// Maximum number of turns; unset or off means no limit.
-        turns: Choice<u32> = unset in TURNS;
+        turns: Switchable<u32> = unset in TURNS;
     }
 
     /// Approvals that need no user: deny overrides ask, ask overrides allow, and anything without a
@@ -238,7 +238,7 @@ options! {
         deny: Vec<ApprovalRule> = [];
         /// How long an approval may wait for the user before it is denied; unset or off means for
         /// ever.
-        expire_after: Choice<Duration> = unset in TIME;
+        expire_after: Switchable<Duration> = unset in TIME;
     }
 
     /// Skills besides those that an agent finds itself.
@@ -263,16 +263,16 @@ options! {
         /// How long the occasion has to last first, and the interval between reactions to it; unset
         /// or off means none. For "resume_later": how long to wait if the agent reports no reset
         /// time.
-        after: Choice<Duration> = unset in SILENCE;
+        after: Switchable<Duration> = unset in SILENCE;
         /// For the occasion "context": the fill level in percent; unset or off means 85.
-        at: Choice<u32> = unset in PERCENT;
+        at: Switchable<u32> = unset in PERCENT;
         /// The action.
         act as "do": Act = required;
         /// The message to the agent for "nudge" and "interrupt", instead of Provost's own, and an
         /// addition to it for "hand_over".
-        text: Option<Line> = unset;
+        text: Option<TextLine> = unset;
         /// For "hand_over": the agent that takes over.
-        agent: Option<Line> = unset;
+        agent: Option<TextLine> = unset;
         /// Maximum number of reactions to one occasion.
         times: u32 = 1 in TIMES;
         /// Maximum number of reactions in one attempt.
@@ -296,11 +296,11 @@ options! {
     /// The built-in agent: `--agent codex` needs no configuration.
     "agents.codex" => Codex {
         /// The program; unset or off means the newest usable one on `PATH` and in known locations.
-        path: Choice<FilePath> = unset;
+        path: Switchable<FilePath> = unset;
         /// The model; unset or off leaves it to Codex and its own configuration.
-        model: Choice<Label> = unset;
+        model: Switchable<NameLabel> = unset;
         /// The reasoning effort, such as low, medium or high; unset or off leaves it to Codex.
-        effort: Choice<Label> = unset;
+        effort: Switchable<NameLabel> = unset;
         /// What commands may do to the machine.
         sandbox: Sandbox = "workspace-write";
         /// Whether commands in the sandbox have network access.
@@ -313,7 +313,7 @@ options! {
         multi_agent: Option<bool> = unset;
         /// The user's Codex home, from which each session's home is derived; unset means
         /// `$CODEX_HOME`, else `~/.codex`; off means none.
-        home: Choice<FilePath> = unset;
+        home: Switchable<FilePath> = unset;
         /// A variable of Codex's environment; `$NAME` takes the value from the daemon's environment.
         env["*"]: Variables = unset;
         /// Variables that Codex gets from the daemon's environment; a star at the end matches any
@@ -332,26 +332,26 @@ options! {
     /// are replaced by parts of the key.
     "verifiers.*" => Verifier {
         /// A command that has to exit with status 0, run where the agent worked.
-        command: Choice<Command> = unset;
+        command: Switchable<CommandSpec> = unset;
         /// Time limit of the command.
         time_limit: Duration = "60s" in TIME;
         /// Maximum output of the command before it is killed.
         output_limit: Bytes = "1MiB" in OUTPUT;
         /// A file below the agent's working directory; one star in its name matches any text, and
         /// exactly one file has to match.
-        file: Option<Line> = unset;
+        file: Option<TextLine> = unset;
         /// A pattern that a whole line of the file has to match.
-        matches: Option<Line> = unset;
+        matches: Option<TextLine> = unset;
         /// A field of the file (YAML, JSON, TOML, or the front matter of Markdown), with dots between names.
-        field: Option<Line> = unset;
+        field: Option<TextLine> = unset;
         /// The text that the field has to equal.
-        equals: Option<Line> = unset;
+        equals: Option<TextLine> = unset;
     }
 
     /// Workflows for `provost monitor --workflow NAME`.
     "workflows.*" => Workflow {
         /// The verifier that decides whether the work is complete.
-        verifier: Label = required;
+        verifier: NameLabel = required;
         /// How many retries are advised.
         retries: u32 = 2 in REPEATS;
         /// What happens when no retries are left: the user has to decide, or the work can be
@@ -360,7 +360,7 @@ options! {
         /// Whether a retry with the same result as the previous one is deferred.
         defer_on_plateau: bool = true;
         /// Agents that are advised for every second retry, in turn.
-        fallback: Vec<Label> = [];
+        fallback: Vec<NameLabel> = [];
     }
 
     /// The project's loops, for `provost pair --loop NAME`; one with the name of a built-in loop
@@ -368,25 +368,25 @@ options! {
     "loops.*" => LoopTemplate {
         /// The built-in loop to start from; unset means the one with the same name, if there is
         /// one.
-        from: Option<Line> = unset;
+        from: Option<TextLine> = unset;
         /// Maximum number of iterations; unset or off means that of the loop it starts from, else
         /// 10.
-        max: Choice<u32> = unset in ITERATIONS;
+        max: Switchable<u32> = unset in ITERATIONS;
         /// What happens to the worker's conversation before each further iteration; unset or off
         /// means that of the loop it starts from, else it is kept.
-        clean_up: Choice<CleanUp> = unset;
+        clean_up: Switchable<CleanUp> = unset;
         /// The number of consecutive iterations without a change after which the loop stops; unset
         /// means that of the loop it starts from, else 3; off means never.
-        plateau: Choice<u32> = unset in PLATEAU;
+        plateau: Switchable<u32> = unset in PLATEAU;
         /// Maximum number of tokens that its workers may use in all; unset or off means no limit.
-        tokens: Choice<Tokens> = unset in BUDGET;
+        tokens: Switchable<TokenAmount> = unset in BUDGET;
         /// Tools that are suggested to its members.
-        tools: Vec<Label> = [];
+        tools: Vec<NameLabel> = [];
         /// The evidence that each iteration requires, by name: `"verified:COMMAND"`, `"verified"`
         /// for the project's own checks, `"asserted"`, `"attack"`, `"artifact:FIELD,FIELD"` or
         /// `"pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]"`; off removes evidence of the loop
         /// it starts from.
-        evidence["*"]: Proofs = unset;
+        evidence["*"]: EvidenceTexts = unset;
     }
 
     /// Rule-based managers, for `provost pair --manager policy:NAME`.
@@ -400,16 +400,16 @@ options! {
         /// operator is notified.
         rework: u32 = 3 in REPEATS;
         /// The message to the worker before the output of the checks, instead of Provost's own.
-        rework_text: Option<Line> = unset;
+        rework_text: Option<TextLine> = unset;
         /// Whether criteria that members propose are accepted; otherwise the operator is notified.
         accept: bool = false;
         /// How long a worker may be idle without a report before it is nudged; unset or off means
         /// for ever.
-        nudge_after: Choice<Duration> = unset in SILENCE;
+        nudge_after: Switchable<Duration> = unset in SILENCE;
         /// How many times workers are nudged; then the operator is notified.
         nudges: u32 = 3 in REPEATS;
         /// The message to an idle worker, instead of Provost's own.
-        nudge_text: Option<Line> = unset;
+        nudge_text: Option<TextLine> = unset;
         /// Whether the next iteration of a loop is started when the current one has its evidence
         /// and something is still open.
         go_on: bool = true;

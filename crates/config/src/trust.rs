@@ -4,10 +4,10 @@
 use serde_json::Value as Json;
 
 use crate::document;
-use crate::node::{Item, Node};
+use crate::node::{NodeValue, ValueNode};
 use crate::preset;
 use crate::problem::Error;
-use crate::source::Source;
+use crate::source::ValueSource;
 
 /// Keys that name no program and widen no rights; a star matches any one name, and a pattern
 /// matches all keys below it. Every other key needs trust, and so does a new key until it is listed
@@ -75,8 +75,8 @@ pub fn needs_trust(key: &str) -> bool {
 
 /// Returns every key of a file that needs trust, with its value as it was written, sorted by key.
 pub fn entries(text: &str) -> Result<Vec<(String, Json)>, Error> {
-    let reading = document::read("provost.toml", text, Source::Project);
-    Error::of(reading.problems)?;
+    let reading = document::read("provost.toml", text, ValueSource::Project);
+    Error::from_problems(reading.problems)?;
     let relevant = reading.given.into_iter().filter(|given| needs_trust(&given.name));
     let mut entries: Vec<(String, Json)> =
         relevant.map(|given| (given.name, written(&given.node))).collect();
@@ -92,16 +92,18 @@ fn is_below(key: &str, pattern: &str) -> bool {
 }
 
 /// Returns a value as written; nothing in it is masked.
-fn written(node: &Node) -> Json {
+fn written(node: &ValueNode) -> Json {
     match &node.item {
-        Item::Switch(on) => Json::from(*on),
-        Item::Integer(number) => Json::from(*number),
-        Item::Float(text) | Item::Text(text) | Item::Written(text) => Json::from(text.as_str()),
-        Item::List(nodes) => nodes.iter().map(written).collect(),
-        Item::Table(entries) => Json::Object(
+        NodeValue::Switch(on) => Json::from(*on),
+        NodeValue::Integer(number) => Json::from(*number),
+        NodeValue::Float(text) | NodeValue::Text(text) | NodeValue::Plain(text) => {
+            Json::from(text.as_str())
+        }
+        NodeValue::List(nodes) => nodes.iter().map(written).collect(),
+        NodeValue::Table(entries) => Json::Object(
             entries.iter().map(|(name, node)| (name.text.clone(), written(node))).collect(),
         ),
-        Item::Other(name) => Json::from(*name),
+        NodeValue::Other(name) => Json::from(*name),
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_or_widens_rights_needs_trust() {
+    fn keys_that_run_or_widen_need_trust() {
         for key in [
             "agents.helper.command",
             "agents.helper.driver",
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_given_as_it_was_written() {
+    fn trust_entries_keep_written_values() {
         let text =
             "agents.a.env.TOKEN = \"secret\"\nagents.a.command = [\"x\"]\nui.color = \"never\"\n";
         let entries = entries(text).unwrap();

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Item, Node};
-use crate::problem::{Fault, ProblemKind, quote};
-use crate::shape::{Limits, Shape};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ProblemKind, ValueFault, quote};
+use crate::shape::{ValueLimits, ValueShape};
 
 /// A type of a single configuration value.
-pub(crate) trait Value: Sized {
-    fn shape() -> Shape;
+pub(crate) trait ConfigValue: Sized {
+    fn shape() -> ValueShape;
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>>;
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>>;
 
     /// The value as `config show` prints it; secrets are masked here.
     fn show(&self) -> Json;
@@ -29,30 +29,30 @@ pub(crate) trait Value: Sized {
 }
 
 /// A type of a section's field: usually one value, sometimes a map of them.
-pub(crate) trait Setting: Sized {
-    fn shape() -> Shape;
+pub(crate) trait ConfigField: Sized {
+    fn shape() -> ValueShape;
 
     /// Checks one value and returns how to show it.
-    fn check(node: &Node, limits: Limits) -> Result<Json, Vec<Fault>>;
+    fn check(node: &ValueNode, limits: ValueLimits) -> Result<Json, Vec<ValueFault>>;
 
     /// Reads the field from values that were all checked before.
-    fn take(chosen: &Chosen, name: &str) -> Self;
+    fn take(chosen: &EffectiveValues, name: &str) -> Self;
 }
 
 /// The effective value of every key that any layer set.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen(BTreeMap<String, Node>);
+pub(crate) struct EffectiveValues(BTreeMap<String, ValueNode>);
 
-impl<V: Value> Setting for V {
-    fn shape() -> Shape {
+impl<V: ConfigValue> ConfigField for V {
+    fn shape() -> ValueShape {
         V::shape()
     }
 
-    fn check(node: &Node, limits: Limits) -> Result<Json, Vec<Fault>> {
+    fn check(node: &ValueNode, limits: ValueLimits) -> Result<Json, Vec<ValueFault>> {
         bounded::<V>(node, limits).map(|value| value.show())
     }
 
-    fn take(chosen: &Chosen, name: &str) -> Self {
+    fn take(chosen: &EffectiveValues, name: &str) -> Self {
         match chosen.0.get(name) {
             Some(node) => V::read(node).expect("every chosen value was checked"),
             None => V::unset().expect("required keys and defaults were checked"),
@@ -60,13 +60,16 @@ impl<V: Value> Setting for V {
     }
 }
 
-impl Chosen {
-    pub(crate) fn insert(&mut self, name: String, node: Node) {
+impl EffectiveValues {
+    pub(crate) fn insert(&mut self, name: String, node: ValueNode) {
         self.0.insert(name, node);
     }
 
     /// Returns the last segments of the names right below a prefix, with their values.
-    pub(crate) fn below<'a>(&'a self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Node)> {
+    pub(crate) fn below<'a>(
+        &'a self,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a ValueNode)> {
         let prefix = format!("{prefix}.");
         let within = self.0.range(prefix.clone()..).take_while({
             let prefix = prefix.clone();
@@ -77,7 +80,10 @@ impl Chosen {
 }
 
 /// Reads a value and checks its limits.
-pub(crate) fn bounded<V: Value>(node: &Node, limits: Limits) -> Result<V, Vec<Fault>> {
+pub(crate) fn bounded<V: ConfigValue>(
+    node: &ValueNode,
+    limits: ValueLimits,
+) -> Result<V, Vec<ValueFault>> {
     let value = V::read(node)?;
     match value.amount() {
         Some(amount) if !limits.contains(amount) => {
@@ -87,10 +93,15 @@ pub(crate) fn bounded<V: Value>(node: &Node, limits: Limits) -> Result<V, Vec<Fa
     }
 }
 
-fn out_of_range(node: &Node, shape: &Shape, amount: u64, limits: Limits) -> Fault {
+fn out_of_range(
+    node: &ValueNode,
+    shape: &ValueShape,
+    amount: u64,
+    limits: ValueLimits,
+) -> ValueFault {
     let (min, max, found) =
         (shape.amount(limits.min), shape.amount(limits.max), shape.amount(amount));
-    Fault::new(
+    ValueFault::new(
         ProblemKind::OutOfRange,
         &node.span,
         format!("expected {min} to {max}, found {found}"),
@@ -98,42 +109,42 @@ fn out_of_range(node: &Node, shape: &Shape, amount: u64, limits: Limits) -> Faul
 }
 
 /// Returns the text of a string, or a fault that states what was expected.
-pub(crate) fn text<V: Value>(node: &Node) -> Result<&str, Vec<Fault>> {
+pub(crate) fn text<V: ConfigValue>(node: &ValueNode) -> Result<&str, Vec<ValueFault>> {
     match &node.item {
-        Item::Text(text) | Item::Written(text) => Ok(text),
-        Item::Switch(_)
-        | Item::Integer(_)
-        | Item::Float(_)
-        | Item::List(_)
-        | Item::Table(_)
-        | Item::Other(_) => Err(wrong_type::<V>(node)),
+        NodeValue::Text(text) | NodeValue::Plain(text) => Ok(text),
+        NodeValue::Switch(_)
+        | NodeValue::Integer(_)
+        | NodeValue::Float(_)
+        | NodeValue::List(_)
+        | NodeValue::Table(_)
+        | NodeValue::Other(_) => Err(wrong_type::<V>(node)),
     }
 }
 
-pub(crate) fn wrong_type<V: Value>(node: &Node) -> Vec<Fault> {
+pub(crate) fn wrong_type<V: ConfigValue>(node: &ValueNode) -> Vec<ValueFault> {
     let detail = format!("expected {}, found {}", V::shape().expected(), node.describe());
-    vec![Fault::new(ProblemKind::WrongType, &node.span, detail)]
+    vec![ValueFault::new(ProblemKind::WrongType, &node.span, detail)]
 }
 
-pub(crate) fn invalid(node: &Node, detail: impl Into<String>) -> Vec<Fault> {
-    vec![Fault::new(ProblemKind::Invalid, &node.span, detail)]
+pub(crate) fn invalid(node: &ValueNode, detail: impl Into<String>) -> Vec<ValueFault> {
+    vec![ValueFault::new(ProblemKind::Invalid, &node.span, detail)]
 }
 
-impl Value for bool {
-    fn shape() -> Shape {
-        Shape::Switch
+impl ConfigValue for bool {
+    fn shape() -> ValueShape {
+        ValueShape::Switch
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         match &node.item {
-            Item::Switch(on) => Ok(*on),
-            Item::Written(text) => written_switch(node, text),
-            Item::Integer(_)
-            | Item::Float(_)
-            | Item::Text(_)
-            | Item::List(_)
-            | Item::Table(_)
-            | Item::Other(_) => Err(wrong_type::<Self>(node)),
+            NodeValue::Switch(on) => Ok(*on),
+            NodeValue::Plain(text) => written_switch(node, text),
+            NodeValue::Integer(_)
+            | NodeValue::Float(_)
+            | NodeValue::Text(_)
+            | NodeValue::List(_)
+            | NodeValue::Table(_)
+            | NodeValue::Other(_) => Err(wrong_type::<Self>(node)),
         }
     }
 
@@ -143,12 +154,12 @@ impl Value for bool {
 }
 
 /// A switch that is unset unless a layer sets it on or off.
-impl Value for Option<bool> {
-    fn shape() -> Shape {
-        Shape::Switch
+impl ConfigValue for Option<bool> {
+    fn shape() -> ValueShape {
+        ValueShape::Switch
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         bool::read(node).map(Some)
     }
 
@@ -161,21 +172,21 @@ impl Value for Option<bool> {
     }
 }
 
-impl Value for u32 {
-    fn shape() -> Shape {
-        Shape::Count
+impl ConfigValue for u32 {
+    fn shape() -> ValueShape {
+        ValueShape::Count
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let number = match &node.item {
-            Item::Integer(number) => Self::try_from(*number).ok(),
-            Item::Written(text) => digits(text).and_then(|number| Self::try_from(number).ok()),
-            Item::Switch(_)
-            | Item::Float(_)
-            | Item::Text(_)
-            | Item::List(_)
-            | Item::Table(_)
-            | Item::Other(_) => {
+            NodeValue::Integer(number) => Self::try_from(*number).ok(),
+            NodeValue::Plain(text) => digits(text).and_then(|number| Self::try_from(number).ok()),
+            NodeValue::Switch(_)
+            | NodeValue::Float(_)
+            | NodeValue::Text(_)
+            | NodeValue::List(_)
+            | NodeValue::Table(_)
+            | NodeValue::Other(_) => {
                 return Err(wrong_type::<Self>(node));
             }
         };
@@ -191,25 +202,27 @@ impl Value for u32 {
     }
 }
 
-impl<V: Value> Value for Vec<V> {
-    fn shape() -> Shape {
-        Shape::List(Box::new(V::shape()))
+impl<V: ConfigValue> ConfigValue for Vec<V> {
+    fn shape() -> ValueShape {
+        ValueShape::List(Box::new(V::shape()))
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        let Item::List(nodes) = &node.item else {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        let NodeValue::List(nodes) = &node.item else {
             return Err(wrong_type::<Self>(node));
         };
         collect(nodes.iter().map(V::read))
     }
 
     fn show(&self) -> Json {
-        self.iter().map(Value::show).collect()
+        self.iter().map(ConfigValue::show).collect()
     }
 }
 
 /// Collects all values, or all faults.
-fn collect<V>(results: impl Iterator<Item = Result<V, Vec<Fault>>>) -> Result<Vec<V>, Vec<Fault>> {
+fn collect<V>(
+    results: impl Iterator<Item = Result<V, Vec<ValueFault>>>,
+) -> Result<Vec<V>, Vec<ValueFault>> {
     let (mut values, mut faults) = (Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -220,7 +233,7 @@ fn collect<V>(results: impl Iterator<Item = Result<V, Vec<Fault>>>) -> Result<Ve
     if faults.is_empty() { Ok(values) } else { Err(faults) }
 }
 
-fn written_switch(node: &Node, text: &str) -> Result<bool, Vec<Fault>> {
+fn written_switch(node: &ValueNode, text: &str) -> Result<bool, Vec<ValueFault>> {
     match text {
         "true" | "on" | "1" => Ok(true),
         "false" | "off" | "0" => Ok(false),

@@ -1,7 +1,7 @@
 //! Built-in workflows: those of BMAD, with the built-in verifiers.
 
-use crate::document::{self, Reading};
-use crate::source::Source;
+use crate::document::{self, DocumentReading};
+use crate::source::ValueSource;
 
 /// The built-in workflows; a file may change them key by key.
 pub(crate) const BUILT_IN: &str = r#"
@@ -26,6 +26,6 @@ escalate = "preference"
 "#;
 
 /// Reads the built-in workflows.
-pub(crate) fn built_in() -> Reading {
-    document::read("built-in", BUILT_IN, |_| Source::Default)
+pub(crate) fn built_in() -> DocumentReading {
+    document::read("built-in", BUILT_IN, |_| ValueSource::Default)
 }

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The number of digits in the short form of an id, which users read and type.
-const SHORT: usize = 8;
+const SHORT_LEN: usize = 8;
 
 /// Whether a name looks like an id or like the short form of one. Names must not, so that an id is never
 /// ambiguous.
-pub fn reads_like_an_id(name: &str) -> bool {
-    let is_short = name.len() == SHORT && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+pub fn looks_like_id(name: &str) -> bool {
+    let is_short = name.len() == SHORT_LEN && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_short || Uuid::try_parse(name).is_ok()
 }
 
@@ -26,7 +26,7 @@ impl SessionId {
     /// Returns the last eight digits, which are random, for users to read and type.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
-        text[text.len() - SHORT..].to_owned()
+        text[text.len() - SHORT_LEN..].to_owned()
     }
 
     /// Returns a time below `spread` that differs between sessions and never changes for one session.
@@ -43,7 +43,7 @@ impl fmt::Display for SessionId {
 }
 
 /// Returns a time below `spread` that is always the same for one text (FNV-1a).
-pub(crate) fn jitter_of(text: &str, spread: u64) -> u64 {
+pub(crate) fn text_jitter_ms(text: &str, spread: u64) -> u64 {
     let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
 }
@@ -72,9 +72,9 @@ impl fmt::Display for RunId {
 }
 
 impl FromStr for RunId {
-    type Err = BadId;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self, BadId> {
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
         text.parse().map(|SessionId(id)| RunId(id))
     }
 }
@@ -82,39 +82,39 @@ impl FromStr for RunId {
 /// A team: agents and people who work on one goal under a manager. Not a task of a run's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct StandingId(pub Uuid);
+pub struct TeamId(pub Uuid);
 
-impl StandingId {
+impl TeamId {
     /// Returns the last eight digits, for users to read and type.
     pub fn short(&self) -> String {
         SessionId(self.0).short()
     }
 }
 
-impl fmt::Display for StandingId {
+impl fmt::Display for TeamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for StandingId {
-    type Err = BadId;
+impl FromStr for TeamId {
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self, BadId> {
-        text.parse().map(|SessionId(id)| StandingId(id))
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        text.parse().map(|SessionId(id)| TeamId(id))
     }
 }
 
 /// A text that is not a valid id, and the form that was expected.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is not a valid id: expected {1}")]
-pub struct BadId(String, &'static str);
+pub struct ParseIdError(String, &'static str);
 
 impl FromStr for SessionId {
-    type Err = BadId;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self, BadId> {
-        Uuid::parse_str(text).map(SessionId).map_err(|_| BadId(text.to_owned(), "a UUID"))
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        Uuid::parse_str(text).map(SessionId).map_err(|_| ParseIdError(text.to_owned(), "a UUID"))
     }
 }
 
@@ -142,18 +142,18 @@ macro_rules! numbered {
         }
 
         impl TryFrom<String> for $name {
-            type Error = BadId;
+            type Error = ParseIdError;
 
-            fn try_from(text: String) -> Result<Self, BadId> {
+            fn try_from(text: String) -> Result<Self, ParseIdError> {
                 text.parse()
             }
         }
 
         impl FromStr for $name {
-            type Err = BadId;
+            type Err = ParseIdError;
 
-            fn from_str(text: &str) -> Result<Self, BadId> {
-                let bad = || BadId(text.to_owned(), $what);
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                let bad = || ParseIdError(text.to_owned(), $what);
                 let (session, no) = text.split_once(concat!(".", $letter)).ok_or_else(bad)?;
                 let no = no.parse().map_err(|_| bad())?;
                 Ok(Self { session: session.parse().map_err(|_| bad())?, no })

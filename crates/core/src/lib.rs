@@ -20,7 +20,7 @@ macro_rules! bug {
 }
 
 #[macro_use]
-pub mod stored;
+pub mod event_codec;
 
 #[cfg(feature = "seeded-bugs")]
 pub mod bugs;
@@ -35,7 +35,7 @@ pub mod result;
 pub mod run;
 pub mod session;
 pub mod shortage;
-pub mod task;
+pub mod team;
 pub mod text;
 pub mod time;
 pub mod trust;

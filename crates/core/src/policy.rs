@@ -13,7 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{CommandLookup, ProgramLookup, Subject};
+use crate::request::{ApprovalSubject, CommandLookup, ProgramLookup};
 
 /// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
@@ -34,7 +34,7 @@ const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash"];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub version: u32,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PolicyRule>,
 }
 
 impl Default for Policy {
@@ -46,7 +46,7 @@ impl Default for Policy {
 /// The effect of a rule on the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum RuleDecision {
     Allow,
     Ask,
     Deny,
@@ -66,8 +66,8 @@ pub enum Matcher {
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
-    pub decision: Decision,
+pub struct PolicyRule {
+    pub decision: RuleDecision,
     pub matches: Matcher,
 }
 
@@ -81,39 +81,42 @@ pub enum Ruling {
 
 /// Whose programs a command names.
 #[derive(Clone, Copy, Debug)]
-enum Programs<'a> {
+enum ProgramScope<'a> {
     /// The agent's programs, looked up on its PATH and in its directory. They are unknown without a
     /// lookup.
-    OfAgent(Option<&'a CommandLookup>),
+    Agent(Option<&'a CommandLookup>),
     /// Programs on Provost's own PATH, which no agent controls.
-    OnOwnPath,
+    OwnPath,
 }
 
 impl Policy {
     /// Applies the rules to an approval. Rules of an unknown version are not understood, so every
     /// approval is left to the user. So is one inferred from a screen, because any program can print
     /// there.
-    pub fn rule(&self, subject: &Subject) -> Ruling {
-        self.judge(subject, Programs::OfAgent(subject.lookup.as_ref()))
+    pub fn evaluate(&self, subject: &ApprovalSubject) -> Ruling {
+        self.judge(subject, ProgramScope::Agent(subject.lookup.as_ref()))
     }
 
     /// Applies the rules to a command that Provost would run itself, in its own checkout. No rule allows
     /// a relative path.
-    pub fn rule_own_command(&self, command: &str) -> Ruling {
-        let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
-        self.judge(&subject, Programs::OnOwnPath)
+    pub fn evaluate_own_command(&self, command: &str) -> Ruling {
+        let subject =
+            ApprovalSubject { command: Some(command.to_owned()), ..ApprovalSubject::default() };
+        self.judge(&subject, ProgramScope::OwnPath)
     }
 
-    fn judge(&self, subject: &Subject, programs: Programs<'_>) -> Ruling {
+    fn judge(&self, subject: &ApprovalSubject, programs: ProgramScope<'_>) -> Ruling {
         if self.version != POLICY_VERSION || subject.guessed_by.is_some() {
             return Ruling::Ask;
         }
         let strongest =
             self.rules.iter().filter(|r| r.applies(subject, programs)).max_by_key(|r| r.decision);
         match strongest {
-            Some(rule) if rule.decision == Decision::Deny => Ruling::Deny(rule.matches.to_string()),
+            Some(rule) if rule.decision == RuleDecision::Deny => {
+                Ruling::Deny(rule.matches.to_string())
+            }
             Some(rule)
-                if rule.decision == Decision::Allow && self.allows_all(subject, programs) =>
+                if rule.decision == RuleDecision::Allow && self.allows_all(subject, programs) =>
             {
                 Ruling::Allow(rule.matches.to_string())
             }
@@ -123,66 +126,66 @@ impl Policy {
 
     /// Returns the same rules for another directory: paths at or below `from` are moved below `to`.
     #[must_use]
-    pub fn moved(&self, from: &str, to: &str) -> Policy {
+    pub fn relocated(&self, from: &str, to: &str) -> Policy {
         let below = |path: &str| match path.strip_prefix(from) {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),
             Some(_) | None => path.to_owned(),
         };
-        let moved = |rule: &Rule| {
+        let moved = |rule: &PolicyRule| {
             let matches = match &rule.matches {
                 Matcher::Path(path) => Matcher::Path(below(path)),
                 Matcher::Command(_) | Matcher::Network(_) => rule.matches.clone(),
             };
-            Rule { decision: rule.decision, matches }
+            PolicyRule { decision: rule.decision, matches }
         };
         Policy { version: self.version, rules: self.rules.iter().map(moved).collect() }
     }
 
     /// Whether every part of the request is allowed. Permission for one part does not cover the rest.
-    fn allows_all(&self, subject: &Subject, programs: Programs<'_>) -> bool {
-        let allowed = |part: Subject| {
-            let mut rules = self.rules.iter().filter(|rule| rule.decision == Decision::Allow);
+    fn allows_all(&self, subject: &ApprovalSubject, programs: ProgramScope<'_>) -> bool {
+        let allowed = |part: ApprovalSubject| {
+            let mut rules = self.rules.iter().filter(|rule| rule.decision == RuleDecision::Allow);
             rules.any(|rule| rule.applies(&part, programs))
         };
         let unknown = String::new();
-        let command = subject
-            .command
-            .iter()
-            .map(|command| Subject { command: Some(command.clone()), ..Subject::default() });
+        let command = subject.command.iter().map(|command| ApprovalSubject {
+            command: Some(command.clone()),
+            ..ApprovalSubject::default()
+        });
         let paths = subject
             .paths
             .iter()
             .zip(subject.real_paths.iter().chain(std::iter::repeat(&unknown)))
-            .map(|(path, real)| Subject {
+            .map(|(path, real)| ApprovalSubject {
                 paths: vec![path.clone()],
                 real_paths: vec![real.clone()],
-                ..Subject::default()
+                ..ApprovalSubject::default()
             });
-        let network = subject
-            .network
-            .iter()
-            .map(|host| Subject { network: Some(host.clone()), ..Subject::default() });
+        let network = subject.network.iter().map(|host| ApprovalSubject {
+            network: Some(host.clone()),
+            ..ApprovalSubject::default()
+        });
         command.chain(paths).chain(network).all(allowed)
     }
 }
 
-impl Rule {
-    fn applies(&self, subject: &Subject, programs: Programs<'_>) -> bool {
+impl PolicyRule {
+    fn applies(&self, subject: &ApprovalSubject, programs: ProgramScope<'_>) -> bool {
         match (&self.matches, self.decision) {
-            (Matcher::Command(words), Decision::Allow) => {
+            (Matcher::Command(words), RuleDecision::Allow) => {
                 let command = subject.command.as_deref().and_then(PlainCommand::parse);
-                command.is_some_and(|command| command.allowed(words, programs))
+                command.is_some_and(|command| command.is_allowed_by(words, programs))
             }
-            (Matcher::Command(words), Decision::Ask | Decision::Deny) => {
+            (Matcher::Command(words), RuleDecision::Ask | RuleDecision::Deny) => {
                 let command = subject.command.as_deref().unwrap_or_default();
-                parts(command).iter().any(|part| resembles(part, words))
+                command_candidates(command).iter().any(|part| matches_loosely(part, words))
             }
             // A name may be a symlink, so both the name and its target must be allowed.
-            (Matcher::Path(below), Decision::Allow) => {
+            (Matcher::Path(below), RuleDecision::Allow) => {
                 let mut places = subject.paths.iter().zip(&subject.real_paths);
                 places.any(|(path, real)| is_below(path, below) && is_below(real, below))
             }
-            (Matcher::Path(below), Decision::Ask | Decision::Deny) => {
+            (Matcher::Path(below), RuleDecision::Ask | RuleDecision::Deny) => {
                 let mut places = subject.paths.iter().chain(&subject.real_paths);
                 places.any(|path| is_below(path, below))
             }
@@ -218,13 +221,13 @@ struct PlainCommand {
 
 impl PlainCommand {
     fn parse(line: &str) -> Option<PlainCommand> {
-        let words = split(line)?;
+        let words = split_words(line)?;
         match words.as_slice() {
             [shell, flag, inner] if is_shell(shell) && is_dash_c(flag) => {
                 if inner.contains(SHELL_SYNTAX) {
                     return None;
                 }
-                Some(PlainCommand { shell: Some(shell.clone()), words: split(inner)? })
+                Some(PlainCommand { shell: Some(shell.clone()), words: split_words(inner)? })
             }
             [shell, ..] if is_shell(shell) => None,
             _ if line.contains(SHELL_SYNTAX) => None,
@@ -238,13 +241,13 @@ impl PlainCommand {
 
     /// Whether a rule with these words allows the command: it starts with the same words, and its
     /// programs are ones that the agent cannot have written.
-    fn allowed(&self, rule: &[String], programs: Programs<'_>) -> bool {
+    fn is_allowed_by(&self, rule: &[String], programs: ProgramScope<'_>) -> bool {
         let same_words = !rule.is_empty() && self.words.starts_with(rule);
         // A relative path is a file in the agent's working directory.
         let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
         let known = match programs {
-            Programs::OnOwnPath => true,
-            Programs::OfAgent(lookup) => lookup.is_some_and(|lookup| self.is_found(lookup)),
+            ProgramScope::OwnPath => true,
+            ProgramScope::Agent(lookup) => lookup.is_some_and(|lookup| self.is_found(lookup)),
         };
         same_words && known && self.program_words().all(absolute)
     }
@@ -261,8 +264,8 @@ impl PlainCommand {
 
 /// Returns everything in a line that may be a command, whatever shell syntax surrounds it. Splits both
 /// with and without regard to quotes, because each finds commands that the other misses.
-fn parts(line: &str) -> Vec<Vec<String>> {
-    let inner = match split(line).as_deref() {
+fn command_candidates(line: &str) -> Vec<Vec<String>> {
+    let inner = match split_words(line).as_deref() {
         Some([shell, flag, inner]) if is_shell(shell) && is_dash_c(flag) => inner.clone(),
         Some(_) | None => line.to_owned(),
     };
@@ -307,29 +310,30 @@ fn quoted_parts(line: &str) -> Vec<Vec<String>> {
 
 /// Whether a command matches a `deny` or `ask` rule. Options and their values may appear between the
 /// rule's words, and an option of the rule may appear anywhere after the words before it.
-fn resembles(command: &[String], rule: &[String]) -> bool {
+fn matches_loosely(command: &[String], rule: &[String]) -> bool {
     let Some((first, rest)) = rule.split_first() else { return false };
     let Some((program_word, arguments)) = command.split_first() else { return false };
-    (program_word == first || program(program_word) == first) && follow(arguments, rest)
+    (program_word == first || base_name(program_word) == first) && arguments_match(arguments, rest)
 }
 
-fn follow(arguments: &[String], rule: &[String]) -> bool {
+fn arguments_match(arguments: &[String], rule: &[String]) -> bool {
     let Some((want, rest)) = rule.split_first() else { return true };
     let Some((have, after)) = arguments.split_first() else { return false };
-    if have == want && follow(after, rest) {
+    if have == want && arguments_match(after, rest) {
         return true;
     }
     let is_option = |word: &str| word.starts_with('-');
     if is_option(want) {
-        return follow(after, rule);
+        return arguments_match(after, rule);
     }
     // The word after an option may be its value.
     is_option(have)
-        && (follow(after, rule) || after.get(1..).is_some_and(|rest| follow(rest, rule)))
+        && (arguments_match(after, rule)
+            || after.get(1..).is_some_and(|rest| arguments_match(rest, rule)))
 }
 
 /// Splits a line as a shell would, removing quotes. None if a quote is left open.
-fn split(line: &str) -> Option<Vec<String>> {
+fn split_words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match (quote, c) {
@@ -347,12 +351,12 @@ fn split(line: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-fn program(word: &str) -> &str {
+fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
 fn is_shell(word: &str) -> bool {
-    SHELLS.contains(&program(word))
+    SHELLS.contains(&base_name(word))
 }
 
 fn is_dash_c(flag: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Texts that Provost sends to agents. They state observations only.
 
-use crate::session::{End, LaunchPhase};
+use crate::session::{LaunchPhase, ProcessExit};
 
 /// Sent when the account's usage limit has passed.
 pub const LIMIT_LIFTED: &str = "Your turn was ended by a usage limit of the account, not by an error in your work. The limit has passed: \
@@ -13,7 +13,7 @@ pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
          conversation. A command that was running may have been cut off, and an open request for approval \
          is void. The files are as they were left: inspect them before you continue. The \
          instruction was:\n\n{instruction}",
-        how(phase)
+        describe_exit(phase)
     )
 }
 
@@ -44,10 +44,10 @@ pub const NUDGE: &str =
     "You have produced no output for a while. If you are stuck, say why; otherwise continue.";
 
 /// Describes how a process ended.
-pub(crate) fn how(phase: &LaunchPhase) -> String {
+pub(crate) fn describe_exit(phase: &LaunchPhase) -> String {
     match phase {
-        LaunchPhase::Ended { end: End::Exit(code), .. } => format!("it exited with {code}"),
-        LaunchPhase::Ended { end: End::Signal(signal), .. } => {
+        LaunchPhase::Ended { end: ProcessExit::Exit(code), .. } => format!("it exited with {code}"),
+        LaunchPhase::Ended { end: ProcessExit::Signal(signal), .. } => {
             format!("it was killed by signal {signal}")
         }
         LaunchPhase::Unobserved { why, .. } => format!("its exit was not observed: {why}"),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{LaunchId, RequestId},
-    session::Glimpse,
+    session::ScreenSource,
     time::Moment,
 };
 
@@ -20,7 +20,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             RequestKind::Approval => "approval",
             RequestKind::Question => "question",
@@ -32,21 +32,21 @@ impl RequestKind {
 /// Whether the agent's work is blocked until the request is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waiting {
+pub enum BlockingMode {
     Blocking,
     Beside,
 }
 
 /// One question, in the agent's own terms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct RequestQuestion {
     pub id: String,
     #[serde(default)]
     pub header: String,
     #[serde(default)]
     pub question: String,
     #[serde(default)]
-    pub options: Vec<Choice>,
+    pub options: Vec<AnswerOption>,
     /// Whether only the options are accepted. By default any text is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_options: bool,
@@ -57,7 +57,7 @@ pub struct Question {
 /// The subject of an approval, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Subject {
+pub struct ApprovalSubject {
     pub command: Option<String>,
     pub cwd: Option<String>,
     pub reason: Option<String>,
@@ -72,7 +72,7 @@ pub struct Subject {
     /// The part of the agent's terminal that this was inferred from, if the agent did not report it. No
     /// rule acts on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub guessed_by: Option<Glimpse>,
+    pub guessed_by: Option<ScreenSource>,
     /// Facts that Provost looked up on disk about the command. Never taken from the agent; without it no
     /// rule allows a command.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,7 @@ pub struct ProgramLookup {
 
 /// An answer that the agent offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct AnswerOption {
     pub label: String,
     #[serde(default)]
     pub description: String,
@@ -112,23 +112,23 @@ pub struct Choice {
 
 /// A request as the agent made it, before Provost assigned an id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct AgentRequest {
     /// The agent's id for the request, unique within its launch.
     pub native: String,
     pub kind: RequestKind,
-    pub waiting: Waiting,
+    pub waiting: BlockingMode,
     #[serde(default)]
     pub title: String,
     #[serde(default)]
-    pub questions: Vec<Question>,
+    pub questions: Vec<RequestQuestion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Box<Subject>>,
+    pub subject: Option<Box<ApprovalSubject>>,
 }
 
 /// The lifetime of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum ApprovalScope {
     Once,
     Session,
 }
@@ -136,44 +136,44 @@ pub enum Scope {
 /// A reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum RequestReply {
     /// The answer to a single question, verbatim.
     Text(String),
     /// The answers to several questions, by question id.
     Answers(BTreeMap<String, Vec<String>>),
-    Approve(Scope),
+    Approve(ApprovalScope),
     Deny,
 }
 
-impl Reply {
+impl RequestReply {
     /// Whether the reply allows the request. None for an answer to a question.
     pub fn allows(&self) -> Option<bool> {
         match self {
-            Reply::Approve(_) => Some(true),
-            Reply::Deny => Some(false),
-            Reply::Text(_) | Reply::Answers(_) => None,
+            RequestReply::Approve(_) => Some(true),
+            RequestReply::Deny => Some(false),
+            RequestReply::Text(_) | RequestReply::Answers(_) => None,
         }
     }
 }
 
 /// The reason a reply does not fit its request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub enum ReplyError {
     #[error("it asks for an approval: approve or deny it")]
     WantsDecision,
     #[error("it is a question, which cannot be approved or denied: answer it")]
     WantsAnswer,
     #[error("it asks {} things, so each needs its own answer: {}", .0.len(), .0.join(", "))]
     WantsAnswers(Vec<String>),
-    #[error("the answers must be for exactly these ids: {}{}", .expected.join(", "), told(.missing, .unknown))]
-    Ids { expected: Vec<String>, missing: Vec<String>, unknown: Vec<String> },
+    #[error("the answers must be for exactly these ids: {}{}", .expected.join(", "), describe_ids(.missing, .unknown))]
+    WrongIds { expected: Vec<String>, missing: Vec<String>, unknown: Vec<String> },
     #[error("the answer for {0} is empty")]
     Empty(String),
     #[error("the answer for {id} must be one of these: {}", .options.join(" | "))]
     NotOffered { id: String, options: Vec<String> },
 }
 
-fn told(missing: &[String], unknown: &[String]) -> String {
+fn describe_ids(missing: &[String], unknown: &[String]) -> String {
     let part = |word: &str, ids: &[String]| match ids {
         [] => String::new(),
         ids => format!("; {word}: {}", ids.join(", ")),
@@ -186,12 +186,12 @@ fn told(missing: &[String], unknown: &[String]) -> String {
 pub struct Request {
     pub id: RequestId,
     pub launch: LaunchId,
-    pub asked: Asked,
+    pub asked: AgentRequest,
     /// Incremented when the agent asks again under the same id, so that an answer never applies to a
     /// later text.
     pub revision: u32,
     pub at: Moment,
-    pub fate: Fate,
+    pub fate: RequestStatus,
     /// Whether the approval was granted, once it was answered through Provost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
@@ -203,7 +203,7 @@ pub struct Request {
 /// The status of a request. Every request leaves `Open` exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RequestStatus {
     Open,
     Answered,
     Withdrawn,
@@ -213,7 +213,7 @@ pub enum Fate {
     Void,
 }
 
-impl Asked {
+impl AgentRequest {
     /// Whether the answer is a secret, which is never stored.
     pub fn is_secret(&self) -> bool {
         self.questions.iter().any(|question| question.secret)
@@ -221,32 +221,36 @@ impl Asked {
 
     /// Checks that a reply fits. The answered ids must be the asked ids, and a question that only takes
     /// its options must get one of them. A dialog can be declined; a question cannot.
-    pub fn check(&self, reply: &Reply) -> Result<(), Misfit> {
+    pub fn check_reply(&self, reply: &RequestReply) -> Result<(), ReplyError> {
         match (self.kind, reply) {
-            (RequestKind::Approval, Reply::Approve(_) | Reply::Deny) => Ok(()),
-            (RequestKind::Approval, Reply::Text(_) | Reply::Answers(_)) => {
-                Err(Misfit::WantsDecision)
+            (RequestKind::Approval, RequestReply::Approve(_) | RequestReply::Deny) => Ok(()),
+            (RequestKind::Approval, RequestReply::Text(_) | RequestReply::Answers(_)) => {
+                Err(ReplyError::WantsDecision)
             }
-            (RequestKind::Dialog, Reply::Deny) => Ok(()),
-            (RequestKind::Question | RequestKind::Dialog, Reply::Approve(_) | Reply::Deny) => {
-                Err(Misfit::WantsAnswer)
-            }
-            (RequestKind::Question | RequestKind::Dialog, Reply::Text(text)) => {
+            (RequestKind::Dialog, RequestReply::Deny) => Ok(()),
+            (
+                RequestKind::Question | RequestKind::Dialog,
+                RequestReply::Approve(_) | RequestReply::Deny,
+            ) => Err(ReplyError::WantsAnswer),
+            (RequestKind::Question | RequestKind::Dialog, RequestReply::Text(text)) => {
                 match self.questions.as_slice() {
                     [] => Ok(()),
-                    [only] => only.takes(std::slice::from_ref(text)),
-                    _ => Err(Misfit::WantsAnswers(self.ids())),
+                    [only] => only.check_answer(std::slice::from_ref(text)),
+                    _ => Err(ReplyError::WantsAnswers(self.ids())),
                 }
             }
-            (RequestKind::Question | RequestKind::Dialog, Reply::Answers(answers)) => {
+            (RequestKind::Question | RequestKind::Dialog, RequestReply::Answers(answers)) => {
                 self.check_ids(answers)?;
-                let given = |question: &Question| answers.get(&question.id).map_or(&[][..], |a| a);
-                self.questions.iter().try_for_each(|question| question.takes(given(question)))
+                let given =
+                    |question: &RequestQuestion| answers.get(&question.id).map_or(&[][..], |a| a);
+                self.questions
+                    .iter()
+                    .try_for_each(|question| question.check_answer(given(question)))
             }
         }
     }
 
-    fn check_ids(&self, answers: &BTreeMap<String, Vec<String>>) -> Result<(), Misfit> {
+    fn check_ids(&self, answers: &BTreeMap<String, Vec<String>>) -> Result<(), ReplyError> {
         let expected = self.ids();
         let asked: BTreeSet<&String> = expected.iter().collect();
         let missing: Vec<String> =
@@ -254,10 +258,10 @@ impl Asked {
         let unknown: Vec<String> =
             answers.keys().filter(|id| !asked.contains(id)).cloned().collect();
         if !missing.is_empty() || !unknown.is_empty() {
-            return Err(Misfit::Ids { expected, missing, unknown });
+            return Err(ReplyError::WrongIds { expected, missing, unknown });
         }
         match answers.iter().find(|(_, given)| given.is_empty()) {
-            Some((id, _)) => Err(Misfit::Empty(id.clone())),
+            Some((id, _)) => Err(ReplyError::Empty(id.clone())),
             None => Ok(()),
         }
     }
@@ -267,23 +271,23 @@ impl Asked {
     }
 }
 
-impl Question {
-    fn takes(&self, given: &[String]) -> Result<(), Misfit> {
+impl RequestQuestion {
+    fn check_answer(&self, given: &[String]) -> Result<(), ReplyError> {
         let offered = |text: &String| self.options.iter().any(|option| option.label == *text);
         if !self.only_options || given.iter().all(offered) {
             return Ok(());
         }
         let options = self.options.iter().map(|option| option.label.clone()).collect();
-        Err(Misfit::NotOffered { id: self.id.clone(), options })
+        Err(ReplyError::NotOffered { id: self.id.clone(), options })
     }
 }
 
 impl Request {
     pub fn is_open(&self) -> bool {
-        self.fate == Fate::Open
+        self.fate == RequestStatus::Open
     }
 
     pub fn blocks(&self) -> bool {
-        self.is_open() && self.asked.waiting == Waiting::Blocking
+        self.is_open() && self.asked.waiting == BlockingMode::Blocking
     }
 }

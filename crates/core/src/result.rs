@@ -23,7 +23,7 @@ pub enum ResultForm {
 /// A result in the form that the agent was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Structured {
+pub enum StructuredResult {
     Triage(Triage),
     /// A plan, or a review of one, as the agent's JSON. An invalid plan is returned to the agent with
     /// the errors.
@@ -76,7 +76,7 @@ impl Severity {
     pub const ALL: [Severity; 4] =
         [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Severity::Low => "low",
             Severity::Medium => "medium",
@@ -86,20 +86,20 @@ impl Severity {
     }
 }
 
-impl Structured {
+impl StructuredResult {
     pub fn form(&self) -> ResultForm {
         match self {
-            Structured::Triage(_) => ResultForm::Triage,
-            Structured::Plan(_) => ResultForm::Plan,
-            Structured::PlanReview(_) => ResultForm::PlanReview,
-            Structured::Review(_) => ResultForm::Review,
+            StructuredResult::Triage(_) => ResultForm::Triage,
+            StructuredResult::Plan(_) => ResultForm::Plan,
+            StructuredResult::PlanReview(_) => ResultForm::PlanReview,
+            StructuredResult::Review(_) => ResultForm::Review,
         }
     }
 }
 
 impl Review {
     /// Returns the findings that the reviewer did not fix.
-    pub fn open(&self) -> impl Iterator<Item = &Finding> {
+    pub fn unrepaired(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.repaired)
     }
 }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn system_messages_are_classified_where_they_are_the_cause() {
+    fn system_message_is_classified_only_as_cause() {
         let made = "start it: make the directory \"/x\": No space left on device (os error 28)";
         assert_eq!(resource(made), Some(Resource::DiskSpace));
         assert_eq!(resource("Too many open files in system"), Some(Resource::Descriptors));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_writes_of_git_are_a_lack_of_disk_space() {
+    fn failed_git_write_means_no_disk_space() {
         let reset = "run git reset --hard: unable to write file big";
         assert_eq!(resource(reset), Some(Resource::DiskSpace));
         let listed = "error: unable to write file big\nfatal: Could not reset index file";
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_come_ever_later_up_to_a_bound() {
+    fn retry_delay_doubles_up_to_limit() {
         let waits: Vec<u64> = (1..8).map(retry_after_ms).collect();
         assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
         assert_eq!(retry_after_ms(u32::MAX), LONGEST_RETRY_MS);

@@ -19,7 +19,7 @@ pub fn visible(text: &str) -> String {
         match letter {
             '\n' | '\t' => shown.push(letter),
             '\r' => {}
-            letter if is_deceptive(letter) => write_out(&mut shown, letter),
+            letter if is_deceptive(letter) => push_escaped(&mut shown, letter),
             letter => shown.push(letter),
         }
     }
@@ -28,7 +28,7 @@ pub fn visible(text: &str) -> String {
 
 /// Quotes a text line by line. All of it is visible, and nothing in it can look like the end of the
 /// quotation.
-pub fn quoted(text: &str) -> String {
+pub fn quote_lines(text: &str) -> String {
     let shown = visible(text);
     let lines = shown.split('\n').map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
@@ -36,18 +36,18 @@ pub fn quoted(text: &str) -> String {
 
 /// Formats a name for use in a sentence: unchanged if it is one plain word, otherwise quoted and
 /// escaped.
-pub fn named(name: &str) -> String {
+pub fn quote_name(name: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { in_quotes(name) }
+    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { quote_text(name) }
 }
 
 /// Quotes and escapes a single-line text.
-pub fn in_quotes(text: &str) -> String {
+pub fn quote_text(text: &str) -> String {
     let mut shown = String::from('"');
     for letter in text.chars() {
         match letter {
             '"' | '\\' => shown.extend(['\\', letter]),
-            letter if is_deceptive(letter) => write_out(&mut shown, letter),
+            letter if is_deceptive(letter) => push_escaped(&mut shown, letter),
             letter => shown.push(letter),
         }
     }
@@ -55,12 +55,12 @@ pub fn in_quotes(text: &str) -> String {
     shown
 }
 
-fn write_out(shown: &mut String, letter: char) {
+fn push_escaped(shown: &mut String, letter: char) {
     shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
 }
 
 /// Quotes any text as one word of a POSIX shell. Plain words stay unquoted.
-pub fn shell_word(text: &str) -> String {
+pub fn shell_quote(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@%+".contains(letter);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

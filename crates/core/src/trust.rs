@@ -23,7 +23,7 @@ pub const TRUST_RELEVANT: &[&str] = &[
 
 /// Returns the patterns of all files whose change the operator must approve: [`TRUST_RELEVANT`] and
 /// those that the project protects.
-pub fn held_patterns(protected: &[String]) -> Vec<String> {
+pub fn approval_patterns(protected: &[String]) -> Vec<String> {
     let fixed = TRUST_RELEVANT.iter().map(|pattern| (*pattern).to_owned());
     fixed.chain(protected.iter().cloned()).collect()
 }

@@ -1,6 +1,6 @@
 //! Verdicts: the result of Provost's own checks for one tree.
 //!
-//! A [`Passed`] can be built only from evidence: a receipt of every required check, all for the tree
+//! A [`VerifiedTree`] can be built only from evidence: a receipt of every required check, all for the tree
 //! under judgement, all run to completion, on a tree that differs from the attempt's base.
 
 use std::fmt;
@@ -82,7 +82,7 @@ pub struct Receipt {
     pub environment: Option<String>,
     /// The tree that was checked instead, if the work changed protected files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlay: Option<Overlay>,
+    pub overlay: Option<ProtectedOverlay>,
 }
 
 /// The source of a check.
@@ -109,7 +109,7 @@ impl CheckOrigin {
 /// base. A verdict on the work is about this tree. The landed tree differs only in these files, which
 /// the operator approves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overlay {
+pub struct ProtectedOverlay {
     pub base: CommitId,
     pub tree: TreeId,
     /// The files taken from the base. The first [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
@@ -136,11 +136,11 @@ pub struct Evidence<'a> {
 
 /// Proof that every required check passed on this tree. It cannot be constructed by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct VerifiedTree {
     tree: TreeId,
 }
 
-impl Passed {
+impl VerifiedTree {
     pub fn tree(&self) -> &TreeId {
         &self.tree
     }
@@ -148,7 +148,7 @@ impl Passed {
 
 /// The reason a tree did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refuted {
+pub enum CheckRefutation {
     /// The tree is unchanged, and the task does not allow that.
     EmptyDiff,
     /// This check failed.
@@ -161,7 +161,7 @@ pub enum Refuted {
 
 impl CheckEnd {
     /// Describes how a check ended.
-    pub fn words(&self) -> String {
+    pub fn summary(&self) -> String {
         match self {
             CheckEnd::Exit(code) => format!("exit {code}"),
             CheckEnd::Signal(signal) => format!("signal {signal}"),
@@ -172,17 +172,22 @@ impl CheckEnd {
     }
 }
 
-impl Refuted {
+impl CheckRefutation {
     /// Describes why the work was refuted.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
-            Refuted::EmptyDiff => "nothing was changed (--no-change-ok allows that)".to_owned(),
-            Refuted::NoSnapshot { reason } => format!("the work could not be committed: {reason}"),
-            Refuted::Unfinished { command, end: CheckEnd::Unfinished(reason) } => {
+            CheckRefutation::EmptyDiff => {
+                "nothing was changed (--no-change-ok allows that)".to_owned()
+            }
+            CheckRefutation::NoSnapshot { reason } => {
+                format!("the work could not be committed: {reason}")
+            }
+            CheckRefutation::Unfinished { command, end: CheckEnd::Unfinished(reason) } => {
                 format!("the check `{command}` could not be run: {reason}")
             }
-            Refuted::Check { command, end } | Refuted::Unfinished { command, end } => {
-                format!("the check `{command}` ended with {}", end.words())
+            CheckRefutation::Check { command, end }
+            | CheckRefutation::Unfinished { command, end } => {
+                format!("the check `{command}` ended with {}", end.summary())
             }
         }
     }
@@ -193,8 +198,8 @@ impl Refuted {
 pub enum Verdict {
     /// A required check has no receipt for this tree yet.
     Open,
-    Passed(Passed),
-    Refuted(Refuted),
+    Passed(VerifiedTree),
+    Refuted(CheckRefutation),
 }
 
 impl Verdict {
@@ -203,20 +208,20 @@ impl Verdict {
         if evidence.empty_diff == EmptyDiff::Refused
             && evidence.base == Some(&evidence.snapshot.tree)
         {
-            return Verdict::Refuted(Refuted::EmptyDiff);
+            return Verdict::Refuted(CheckRefutation::EmptyDiff);
         }
         let mut open = evidence.required.is_empty();
         for command in evidence.required {
             match receipt_for(command, evidence).map(|receipt| &receipt.end) {
                 None => open = true,
                 Some(CheckEnd::Exit(0)) => {}
-                Some(end) => return Verdict::Refuted(refuted(command, end)),
+                Some(end) => return Verdict::Refuted(refutation(command, end)),
             }
         }
         if open {
             return Verdict::Open;
         }
-        Verdict::Passed(Passed { tree: evidence.snapshot.tree.clone() })
+        Verdict::Passed(VerifiedTree { tree: evidence.snapshot.tree.clone() })
     }
 }
 
@@ -224,19 +229,19 @@ fn receipt_for<'a>(command: &str, evidence: Evidence<'a>) -> Option<&'a Receipt>
     evidence
         .receipts
         .iter()
-        .find(|receipt| receipt.command == command && about_the_tree(receipt, evidence))
+        .find(|receipt| receipt.command == command && is_about_tree(receipt, evidence))
 }
 
-fn about_the_tree(receipt: &Receipt, evidence: Evidence<'_>) -> bool {
+fn is_about_tree(receipt: &Receipt, evidence: Evidence<'_>) -> bool {
     receipt.tree == evidence.snapshot.tree || bug!(EvidenceOfAnotherTree)
 }
 
-fn refuted(command: &str, end: &CheckEnd) -> Refuted {
+fn refutation(command: &str, end: &CheckEnd) -> CheckRefutation {
     let (command, end) = (command.to_owned(), end.clone());
     match end {
-        CheckEnd::Exit(_) | CheckEnd::Signal(_) => Refuted::Check { command, end },
+        CheckEnd::Exit(_) | CheckEnd::Signal(_) => CheckRefutation::Check { command, end },
         CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_) => {
-            Refuted::Unfinished { command, end }
+            CheckRefutation::Unfinished { command, end }
         }
     }
 }

@@ -37,12 +37,12 @@ impl Wait {
     }
 
     /// Records that the state was evaluated and the wait is still pending.
-    pub fn looked(&mut self) {
+    pub fn mark_evaluated(&mut self) {
         self.due = false;
     }
 
     /// Records an event that may have changed the state.
-    pub fn hear(&mut self, seq: u64) {
+    pub fn record_event(&mut self, seq: u64) {
         if seq > self.since {
             self.since = seq;
             self.due = true;
@@ -55,17 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_look_needs_no_event() {
+    fn new_wait_is_due_without_event() {
         assert!(Wait::begin(7).is_due());
     }
 
     #[test]
-    fn event_behind_the_look_asks_for_another() {
+    fn later_event_makes_wait_due_again() {
         let mut wait = Wait::begin(7);
-        wait.looked();
-        wait.hear(7);
+        wait.mark_evaluated();
+        wait.record_event(7);
         assert!(!wait.is_due(), "it happened before the look");
-        wait.hear(9);
+        wait.record_event(9);
         assert!(wait.is_due());
         assert_eq!(wait.since(), 9);
     }

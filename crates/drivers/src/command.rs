@@ -1,39 +1,43 @@
 //! Plain commands: output has no protocol, and text goes to standard input unchanged.
 
-use provost_core::session::{MessageKind, Signal};
+use provost_core::session::{AgentMessageKind, StreamSignal};
 
-use crate::{Protocol, Saying};
+use crate::{AgentInput, Protocol};
 
 /// The driver of commands without a protocol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Command;
+pub(crate) struct CommandProtocol;
 
-impl Protocol for Command {
-    fn read(&mut self, _line: &[u8]) -> Option<Signal> {
+impl Protocol for CommandProtocol {
+    fn read(&mut self, _line: &[u8]) -> Option<StreamSignal> {
         None
     }
 }
 
-pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+pub(crate) fn encode(what: &AgentInput<'_>) -> Option<Vec<u8>> {
     match what {
-        Saying::Message { kind: MessageKind::Steer | MessageKind::Nudge, text, .. } => {
+        AgentInput::Message {
+            kind: AgentMessageKind::Steer | AgentMessageKind::Nudge,
+            text,
+            ..
+        } => {
             let mut bytes = text.as_bytes().to_vec();
             bytes.push(b'\n');
             Some(bytes)
         }
-        Saying::Message {
+        AgentInput::Message {
             kind:
-                MessageKind::Instruction
-                | MessageKind::Rework
-                | MessageKind::ResultWanted
-                | MessageKind::Answer
-                | MessageKind::Returned
-                | MessageKind::Continue
-                | MessageKind::Interrupt
-                | MessageKind::Compact,
+                AgentMessageKind::Instruction
+                | AgentMessageKind::Rework
+                | AgentMessageKind::ResultWanted
+                | AgentMessageKind::Answer
+                | AgentMessageKind::Returned
+                | AgentMessageKind::Continue
+                | AgentMessageKind::Interrupt
+                | AgentMessageKind::Compact,
             ..
         }
-        | Saying::Interrupt { .. }
-        | Saying::Returned { .. } => None,
+        | AgentInput::Interrupt { .. }
+        | AgentInput::ToolResult { .. } => None,
     }
 }

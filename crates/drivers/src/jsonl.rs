@@ -5,16 +5,21 @@
 
 use provost_core::{
     lifecycle::ClaimKind,
-    request::{Asked, Question, Reply, RequestKind, Scope, Waiting},
-    session::{Context, FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
-    task::Call,
+    request::{
+        AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestQuestion, RequestReply,
+    },
+    session::{
+        AgentMessageKind, ContextUsage, FactKind, Progress, ReportBody, StreamSignal, TurnEnd,
+        Usage,
+    },
+    team::MemberCall,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Answer, Protocol, Saying,
-    tools::{self, Called},
+    AgentInput, Protocol, RequestAnswer,
+    tools::{self, ParsedCall},
 };
 
 /// Maximum length of a message. A longer line is journaled and shown as oversized, and yields no
@@ -23,40 +28,42 @@ pub const MAX_MESSAGE: usize = 128 << 10;
 
 /// The driver of agents that speak JSON lines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Jsonl;
+pub(crate) struct JsonlProtocol;
 
-impl Protocol for Jsonl {
-    fn read(&mut self, line: &[u8]) -> Option<Signal> {
+impl Protocol for JsonlProtocol {
+    fn read(&mut self, line: &[u8]) -> Option<StreamSignal> {
         let line = line.trim_ascii();
         if !line.starts_with(b"{") {
             return None;
         }
         if line.len() > MAX_MESSAGE {
-            return Some(Signal::Oversized { bytes: line.len() as u64 });
+            return Some(StreamSignal::Oversized { bytes: line.len() as u64 });
         }
         // A line that does not parse as a message is output that looks like one.
-        serde_json::from_slice::<Line>(line).ok().and_then(signal)
+        serde_json::from_slice::<JsonlMessage>(line).ok().and_then(signal)
     }
 }
 
-pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+pub(crate) fn encode(what: &AgentInput<'_>) -> Option<Vec<u8>> {
     let message = match what {
-        Saying::Interrupt { key, .. } => json!({"type": "interrupt", "key": key}),
-        Saying::Returned { key, native, ok, text, .. } => {
+        AgentInput::Interrupt { key, .. } => json!({"type": "interrupt", "key": key}),
+        AgentInput::ToolResult { key, native, ok, text, .. } => {
             json!({"type": "returned", "key": key, "call": native, "ok": ok, "text": text})
         }
-        Saying::Message { key, kind, text, answer, .. } => match kind {
-            MessageKind::Instruction => json!({"type": "instruction", "key": key, "text": text}),
-            MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
-            MessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
-            MessageKind::Continue => json!({"type": "continue", "key": key, "text": text}),
-            MessageKind::Nudge => json!({"type": "nudge", "key": key, "text": text}),
-            MessageKind::Interrupt => json!({"type": "interrupt", "key": key}),
-            MessageKind::Compact => json!({"type": "compact", "key": key}),
-            MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
-            MessageKind::Answer => answered(key, &(*answer)?),
-            // Sent as `Saying::Returned`, which names the call.
-            MessageKind::Returned => return None,
+        AgentInput::Message { key, kind, text, answer, .. } => match kind {
+            AgentMessageKind::Instruction => {
+                json!({"type": "instruction", "key": key, "text": text})
+            }
+            AgentMessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
+            AgentMessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
+            AgentMessageKind::Continue => json!({"type": "continue", "key": key, "text": text}),
+            AgentMessageKind::Nudge => json!({"type": "nudge", "key": key, "text": text}),
+            AgentMessageKind::Interrupt => json!({"type": "interrupt", "key": key}),
+            AgentMessageKind::Compact => json!({"type": "compact", "key": key}),
+            AgentMessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
+            AgentMessageKind::Answer => encode_answer(key, &(*answer)?),
+            // Sent as `AgentInput::ToolResult`, which names the call.
+            AgentMessageKind::Returned => return None,
         },
     };
     let mut bytes = message.to_string().into_bytes();
@@ -64,14 +71,16 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn answered(key: &str, answer: &Answer<'_>) -> Value {
+fn encode_answer(key: &str, answer: &RequestAnswer<'_>) -> Value {
     let mut message = json!({"type": "answer", "key": key, "request": answer.asked.native});
     match answer.reply {
-        Reply::Text(text) => message["text"] = json!(text),
-        Reply::Answers(answers) => message["answers"] = json!(answers),
-        Reply::Approve(Scope::Once) => message["decision"] = json!("approve"),
-        Reply::Approve(Scope::Session) => message["decision"] = json!("approve_for_session"),
-        Reply::Deny => message["decision"] = json!("deny"),
+        RequestReply::Text(text) => message["text"] = json!(text),
+        RequestReply::Answers(answers) => message["answers"] = json!(answers),
+        RequestReply::Approve(ApprovalScope::Once) => message["decision"] = json!("approve"),
+        RequestReply::Approve(ApprovalScope::Session) => {
+            message["decision"] = json!("approve_for_session")
+        }
+        RequestReply::Deny => message["decision"] = json!("deny"),
     }
     message
 }
@@ -79,7 +88,7 @@ fn answered(key: &str, answer: &Answer<'_>) -> Value {
 /// A line of the agent. Every field but the type is optional; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+enum JsonlMessage {
     Ready {
         #[serde(default)]
         thread: Option<String>,
@@ -112,12 +121,12 @@ enum Line {
         id: String,
         #[serde(default)]
         kind: String,
-        #[serde(default = "yes")]
+        #[serde(default = "default_true")]
         blocking: bool,
         #[serde(default)]
         title: String,
         #[serde(default)]
-        questions: Vec<Question>,
+        questions: Vec<RequestQuestion>,
     },
     RequestWithdrawn {
         id: String,
@@ -156,48 +165,58 @@ enum Line {
     },
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-fn signal(line: Line) -> Option<Signal> {
+fn signal(line: JsonlMessage) -> Option<StreamSignal> {
     Some(match line {
-        Line::Ready { thread } => Signal::Ready { thread },
-        Line::TurnStarted { turn } => Signal::TurnStarted { turn },
-        Line::TurnEnded { turn, status, error, text } => {
-            Signal::TurnEnded { turn, end: turn_end(&status, error), usage: None, says: text }
+        JsonlMessage::Ready { thread } => StreamSignal::Ready { thread },
+        JsonlMessage::TurnStarted { turn } => StreamSignal::TurnStarted { turn },
+        JsonlMessage::TurnEnded { turn, status, error, text } => {
+            StreamSignal::TurnEnded { turn, end: turn_end(&status, error), usage: None, says: text }
         }
-        Line::Claim { launch: Some(_), .. } => return None,
-        Line::Claim { claim, text, launch: None } => {
-            Signal::Said(Testimony::Claim { kind: claim_kind(&claim)?, text })
+        JsonlMessage::Claim { launch: Some(_), .. } => return None,
+        JsonlMessage::Claim { claim, text, launch: None } => {
+            StreamSignal::Reported(ReportBody::Claim { kind: claim_kind(&claim)?, text })
         }
         // Without an id, an answer could not name its request.
-        Line::Request { id, .. } if id.trim().is_empty() => return None,
-        Line::Request { id, kind, blocking, title, questions } => Signal::Asked(Asked {
-            native: id,
-            kind: request_kind(&kind),
-            waiting: if blocking { Waiting::Blocking } else { Waiting::Beside },
-            title,
-            questions,
-            subject: None,
-        }),
-        Line::RequestWithdrawn { id } => Signal::Withdrawn { native: id },
-        Line::Call { id, .. } if id.trim().is_empty() => return None,
-        Line::Call { id, tool, arguments } => match tools::call(&tool, &arguments) {
-            Ok(Called::OfTask(call)) => Signal::Called { native: id, call: Box::new(call) },
-            Ok(Called::Said(_) | Called::Progress(_) | Called::Asked { .. }) => Signal::Warned {
+        JsonlMessage::Request { id, .. } if id.trim().is_empty() => return None,
+        JsonlMessage::Request { id, kind, blocking, title, questions } => {
+            StreamSignal::RequestOpened(AgentRequest {
+                native: id,
+                kind: request_kind(&kind),
+                waiting: if blocking { BlockingMode::Blocking } else { BlockingMode::Beside },
+                title,
+                questions,
+                subject: None,
+            })
+        }
+        JsonlMessage::RequestWithdrawn { id } => StreamSignal::RequestWithdrawn { native: id },
+        JsonlMessage::Call { id, .. } if id.trim().is_empty() => return None,
+        JsonlMessage::Call { id, tool, arguments } => match tools::parse_call(&tool, &arguments) {
+            Ok(ParsedCall::TeamCall(call)) => {
+                StreamSignal::ToolCalled { native: id, call: Box::new(call) }
+            }
+            Ok(
+                ParsedCall::Testimony(_) | ParsedCall::Progress(_) | ParsedCall::Question { .. },
+            ) => StreamSignal::Warned {
                 text: format!("{tool} must be sent as its own line, not as a tool call"),
             },
-            Err(why) => Signal::Called { native: id, call: Box::new(Call::Unread { why }) },
+            Err(why) => {
+                StreamSignal::ToolCalled { native: id, call: Box::new(MemberCall::Unread { why }) }
+            }
         },
-        Line::Progress { done, total } => Signal::Progress(Progress { done, total }),
-        Line::Usage { input, output } => Signal::Usage(Usage { input, output }),
-        Line::Context { used, window } => Signal::Context(Context { used, window }),
-        Line::Compacted => Signal::Compacted,
-        Line::Fact { fact, value } => {
-            Signal::Said(Testimony::Fact { kind: fact_kind(&fact)?, value })
+        JsonlMessage::Progress { done, total } => StreamSignal::Progress(Progress { done, total }),
+        JsonlMessage::Usage { input, output } => StreamSignal::Usage(Usage { input, output }),
+        JsonlMessage::Context { used, window } => {
+            StreamSignal::Context(ContextUsage { used, window })
         }
-        Line::Retrying { detail } => Signal::Retrying { detail },
+        JsonlMessage::Compacted => StreamSignal::Compacted,
+        JsonlMessage::Fact { fact, value } => {
+            StreamSignal::Reported(ReportBody::Fact { kind: fact_kind(&fact)?, value })
+        }
+        JsonlMessage::Retrying { detail } => StreamSignal::Retrying { detail },
     })
 }
 
@@ -212,7 +231,7 @@ fn turn_end(status: &str, error: Option<String>) -> TurnEnd {
 }
 
 fn claim_kind(word: &str) -> Option<ClaimKind> {
-    ClaimKind::ALL.into_iter().find(|kind| *kind != ClaimKind::None && kind.word() == word)
+    ClaimKind::ALL.into_iter().find(|kind| *kind != ClaimKind::None && kind.as_str() == word)
 }
 
 /// Maps an unknown kind to a question: it needs the user, and nothing else matters here.

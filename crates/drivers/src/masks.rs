@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use provost_core::request::{Asked, Question, Reply};
+use provost_core::request::{AgentRequest, RequestQuestion, RequestReply};
 
-use crate::codex::NEEDS;
+use crate::codex::SCHEMA_EXPECTATIONS;
 
 /// Minimum length of a masked secret. A shorter one would match unrelated text.
 pub const MIN_SECRET: usize = 8;
@@ -13,9 +13,9 @@ pub const MIN_SECRET: usize = 8;
 /// holder.
 const MAX_PIECE: usize = 512;
 
-/// Terms that the protocols depend on, besides those of [`NEEDS`]. Masking one would break the
+/// Terms that the protocols depend on, besides those of [`SCHEMA_EXPECTATIONS`]. Masking one would break the
 /// conversation.
-const WORDS: &[&str] = &[
+const PROTOCOL_TERMS: &[&str] = &[
     "agent_message",
     "approval",
     "artifact",
@@ -68,34 +68,38 @@ const WORDS: &[&str] = &[
 
 /// Returns the patterns to mask: each line of each secret answer, as it appears in a message and in
 /// JSON nested in a message.
-pub fn masks(asked: &Asked, reply: &Reply) -> Vec<Vec<u8>> {
+pub fn secret_masks(asked: &AgentRequest, reply: &RequestReply) -> Vec<Vec<u8>> {
     let secrets = asked.questions.iter().filter(|question| question.secret);
-    let given = secrets.flat_map(|question| given(question, reply));
+    let given = secrets.flat_map(|question| secret_answers(question, reply));
     let lines = given.flat_map(str::lines).map(str::trim);
-    let hidden = lines.filter(|line| line.len() >= MIN_SECRET && !is_word(line));
-    let forms: BTreeSet<String> = hidden.flat_map(pieces).flat_map(forms).collect();
+    let hidden = lines.filter(|line| line.len() >= MIN_SECRET && !is_protocol_term(line));
+    let forms: BTreeSet<String> = hidden.flat_map(split_line).flat_map(escaped_forms).collect();
     forms.into_iter().map(String::into_bytes).collect()
 }
 
 /// Returns the answers to a question, without those that the agent itself offered: they are not
 /// secret.
-fn given<'a>(question: &'a Question, reply: &'a Reply) -> impl Iterator<Item = &'a str> {
+fn secret_answers<'a>(
+    question: &'a RequestQuestion,
+    reply: &'a RequestReply,
+) -> impl Iterator<Item = &'a str> {
     let given = match reply {
-        Reply::Text(text) => std::slice::from_ref(text),
-        Reply::Answers(answers) => answers.get(&question.id).map_or(&[][..], Vec::as_slice),
-        Reply::Approve(_) | Reply::Deny => &[],
+        RequestReply::Text(text) => std::slice::from_ref(text),
+        RequestReply::Answers(answers) => answers.get(&question.id).map_or(&[][..], Vec::as_slice),
+        RequestReply::Approve(_) | RequestReply::Deny => &[],
     };
     let offered = |text: &&String| question.options.iter().any(|option| option.label == **text);
     given.iter().filter(move |text| !offered(text)).map(String::as_str)
 }
 
-fn is_word(text: &str) -> bool {
-    let needs = NEEDS.iter().flat_map(|need| need.fields.iter().copied().chain([need.name]));
-    WORDS.iter().copied().chain(needs).any(|word| word.contains(text))
+fn is_protocol_term(text: &str) -> bool {
+    let needs =
+        SCHEMA_EXPECTATIONS.iter().flat_map(|need| need.fields.iter().copied().chain([need.name]));
+    PROTOCOL_TERMS.iter().copied().chain(needs).any(|word| word.contains(text))
 }
 
 /// Splits a long line into pieces that cover it; the last piece has the full length too.
-fn pieces(line: &str) -> Vec<&str> {
+fn split_line(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;
     while rest.len() > MAX_PIECE {
@@ -111,36 +115,39 @@ fn pieces(line: &str) -> Vec<&str> {
 
 /// Returns the piece as escaped in a message, and in JSON nested in one. The bare form is left out:
 /// text that needs escaping never appears bare, and masking it could break the line.
-fn forms(piece: &str) -> [String; 2] {
-    let once = escaped(piece);
-    let twice = escaped(&once);
+fn escaped_forms(piece: &str) -> [String; 2] {
+    let once = escape_json(piece);
+    let twice = escape_json(&once);
     [once, twice]
 }
 
-fn escaped(text: &str) -> String {
+fn escape_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_core::request::{Choice, RequestKind, Waiting};
+    use provost_core::request::{AnswerOption, BlockingMode, RequestKind};
 
     use super::*;
 
-    fn asked(secret: bool) -> Asked {
-        let question = |id: &str, secret| Question {
+    fn asked(secret: bool) -> AgentRequest {
+        let question = |id: &str, secret| RequestQuestion {
             id: id.to_owned(),
             header: String::new(),
             question: String::new(),
-            options: vec![Choice { label: "Without one".to_owned(), description: String::new() }],
+            options: vec![AnswerOption {
+                label: "Without one".to_owned(),
+                description: String::new(),
+            }],
             only_options: false,
             secret,
         };
-        Asked {
+        AgentRequest {
             native: "ask:1".to_owned(),
             kind: RequestKind::Question,
-            waiting: Waiting::Blocking,
+            waiting: BlockingMode::Blocking,
             title: String::new(),
             questions: vec![question("token", secret)],
             subject: None,
@@ -148,23 +155,25 @@ mod tests {
     }
 
     fn masked(text: &str) -> Vec<String> {
-        let masks = masks(&asked(true), &Reply::Text(text.to_owned()));
+        let masks = secret_masks(&asked(true), &RequestReply::Text(text.to_owned()));
         masks.into_iter().map(|form| String::from_utf8(form).unwrap()).collect()
     }
 
     #[test]
-    fn a_secret_is_looked_for_as_it_stands_in_a_message_and_in_a_text_within_one() {
+    fn secret_is_masked_plain_and_nested() {
         assert_eq!(masked("s3cr3t-token"), ["s3cr3t-token"]);
         assert_eq!(masked("s3cr3t\"\\x"), [r#"s3cr3t\"\\x"#, r#"s3cr3t\\\"\\\\x"#]);
         assert_eq!(masked("first line\r\nshort\n  and third"), ["and third", "first line"]);
         let answers = [("token".to_owned(), vec!["s3cr3t-token".to_owned()])];
-        let masks = masks(&asked(true), &Reply::Answers(answers.into()));
+        let masks = secret_masks(&asked(true), &RequestReply::Answers(answers.into()));
         assert_eq!(masks, [b"s3cr3t-token"]);
     }
 
     #[test]
-    fn what_is_no_secret_too_short_or_a_word_of_the_protocol_is_not() {
-        assert!(masks(&asked(false), &Reply::Text("s3cr3t-token".to_owned())).is_empty());
+    fn short_and_protocol_terms_are_not_masked() {
+        assert!(
+            secret_masks(&asked(false), &RequestReply::Text("s3cr3t-token".to_owned())).is_empty()
+        );
         for text in ["1234567", "Without one", "completed", "requestApproval", "threadId"] {
             assert_eq!(masked(text), Vec::<String>::new(), "{text}");
         }
@@ -172,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_looked_for_in_pieces_that_cover_it() {
+    fn long_secret_is_masked_in_pieces() {
         let text: String = (0..700).map(|no| format!("{no:04}é")).collect();
-        let pieces = pieces(&text);
+        let pieces = split_line(&text);
         assert!(pieces.iter().all(|piece| (MIN_SECRET..=MAX_PIECE).contains(&piece.len())));
         let mut covered = 0;
         for piece in &pieces {
@@ -183,6 +192,6 @@ mod tests {
             covered = at + piece.len();
         }
         assert_eq!(covered, text.len());
-        assert_eq!(super::pieces("s3cr3t-token"), ["s3cr3t-token"]);
+        assert_eq!(super::split_line("s3cr3t-token"), ["s3cr3t-token"]);
     }
 }

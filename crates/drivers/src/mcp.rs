@@ -7,14 +7,14 @@
 //! hours, and clients give up on a call within minutes.
 
 use provost_core::{
-    session::{Membership, Settings, Testimony},
-    task,
+    session::{AgentSettings, ReportBody, TeamMembership},
+    team,
 };
 use serde_json::{Value, json};
 
 use crate::{
     codex::wire::{bounded, text},
-    tools::{self, Called, NOT_THE_MAIN_AGENT, NOTED, Tool},
+    tools::{self, ACCEPTED, NOT_THE_MAIN_AGENT, ParsedCall, ToolDefinition},
 };
 
 /// Maximum length of a line. A longer one is rejected.
@@ -30,10 +30,10 @@ const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-
 const MAX_METHOD: usize = 100;
 
 /// Where to find the tools, for clients that do not list them from the start.
-const WHERE: &str = " These tools belong to the MCP server `provost`; if they are not listed, find them with tool_search.";
+const TOOL_LOCATION: &str = " These tools belong to the MCP server `provost`; if they are not listed, find them with tool_search.";
 
 /// The answer to a call that would ask the user.
-const NO_ASKING: &str =
+const ASK_UNAVAILABLE: &str =
     "the user cannot be asked from here: report needs_input and put the question in the summary";
 
 const PARSE_ERROR: i64 = -32700;
@@ -42,104 +42,109 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The result of handling one line of the client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum McpOutcome {
     /// The line needs no answer.
-    Nothing,
+    NoReply,
     /// The answer to write.
-    Answer(Vec<u8>),
-    Call(Call),
+    Reply(Vec<u8>),
+    Call(McpCall),
 }
 
 /// A valid call of a tool. It has to be answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct McpCall {
     id: Value,
-    pub what: What,
+    pub content: McpCallContent,
 }
 
 /// The content of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
-    Said(Testimony),
+pub enum McpCallContent {
+    Testimony(ReportBody),
     /// A call about the agent's team; the team's rules produce the answer.
-    OfTask(Box<task::Call>),
+    TeamCall(Box<team::MemberCall>),
 }
 
-impl Call {
+impl McpCall {
     /// Returns the call's id as JSON, in which `1` and `"1"` differ.
     pub fn id(&self) -> String {
         self.id.to_string()
     }
 
     /// Returns the line that acknowledges the call.
-    pub fn noted(&self) -> Vec<u8> {
-        answer(&self.id, told(NOTED, false))
+    pub fn acknowledge(&self) -> Vec<u8> {
+        answer(&self.id, tool_result(ACCEPTED, false))
     }
 
     /// Returns the line with the call's result.
-    pub fn returned(&self, text: &str, ok: bool) -> Vec<u8> {
-        answer(&self.id, told(text, !ok))
+    pub fn result(&self, text: &str, ok: bool) -> Vec<u8> {
+        answer(&self.id, tool_result(text, !ok))
     }
 
     /// Returns the line that rejects the call.
-    pub fn refused(&self, why: &str) -> Vec<u8> {
-        answer(&self.id, told(why, true))
+    pub fn rejection(&self, why: &str) -> Vec<u8> {
+        answer(&self.id, tool_result(why, true))
     }
 }
 
 /// Returns the instructions about the supervisor and its tools.
-pub fn instructions(member: Option<Membership>) -> String {
-    format!("{}{WHERE}", tools::instructions(&settings(member)))
+pub fn instructions(member: Option<TeamMembership>) -> String {
+    format!("{}{TOOL_LOCATION}", tools::instructions(&settings(member)))
 }
 
 /// Handles a line of the client, which has the tools of this member.
-pub fn hear(line: &[u8], member: Option<Membership>) -> Heard {
+pub fn handle_line(line: &[u8], member: Option<TeamMembership>) -> McpOutcome {
     let line = line.trim_ascii();
     if line.is_empty() {
-        return Heard::Nothing;
+        return McpOutcome::NoReply;
     }
     let Ok(message) = serde_json::from_slice::<Value>(line) else {
-        return Heard::Answer(error(&Value::Null, PARSE_ERROR, "the line is not valid JSON"));
+        return McpOutcome::Reply(error(&Value::Null, PARSE_ERROR, "the line is not valid JSON"));
     };
     let id = message.get("id").filter(|id| id.is_string() || id.is_number());
     match (id, text(&message, "method")) {
-        (Some(id), Some(method)) => requested(id, method, &message["params"], member),
+        (Some(id), Some(method)) => handle_request(id, method, &message["params"], member),
         // A notification, or an answer to a request that was never made.
-        (None, Some(_)) if message.get("id").is_none() => Heard::Nothing,
+        (None, Some(_)) if message.get("id").is_none() => McpOutcome::NoReply,
         (_, None) if message.get("result").is_some() || message.get("error").is_some() => {
-            Heard::Nothing
+            McpOutcome::NoReply
         }
         (id, _) => {
             let why = "a request needs a method and an id that is a string or a number";
-            Heard::Answer(error(id.unwrap_or(&Value::Null), INVALID_REQUEST, why))
+            McpOutcome::Reply(error(id.unwrap_or(&Value::Null), INVALID_REQUEST, why))
         }
     }
 }
 
 /// Returns the answer to a line that exceeds the limit.
-pub fn too_long() -> Vec<u8> {
+pub fn line_too_long() -> Vec<u8> {
     let why = format!("the line is longer than {MAX_LINE} bytes");
     error(&Value::Null, INVALID_REQUEST, &why)
 }
 
-fn requested(id: &Value, method: &str, params: &Value, member: Option<Membership>) -> Heard {
+fn handle_request(
+    id: &Value,
+    method: &str,
+    params: &Value,
+    member: Option<TeamMembership>,
+) -> McpOutcome {
     let result = match method {
-        "initialize" => hello(params, member),
+        "initialize" => initialize_result(params, member),
         "ping" => json!({}),
         "tools/list" => {
-            let offered = tools::offered(&settings(member));
+            let offered = tools::available_tools(&settings(member));
             json!({"tools": offered.into_iter().map(spec).collect::<Value>()})
         }
-        "tools/call" => return called(id, params),
+        "tools/call" => return handle_call(id, params),
         _ => {
             let why = format!("unknown method {}", bounded(method, MAX_METHOD));
-            return Heard::Answer(error(id, METHOD_NOT_FOUND, &why));
+            return McpOutcome::Reply(error(id, METHOD_NOT_FOUND, &why));
         }
     };
-    Heard::Answer(answer(id, result))
+    McpOutcome::Reply(answer(id, result))
 }
 
-fn hello(params: &Value, member: Option<Membership>) -> Value {
+fn initialize_result(params: &Value, member: Option<TeamMembership>) -> Value {
     let wanted = text(params, "protocolVersion");
     let version = VERSIONS.into_iter().find(|version| Some(*version) == wanted);
     json!({
@@ -150,41 +155,43 @@ fn hello(params: &Value, member: Option<Membership>) -> Value {
     })
 }
 
-fn spec(Tool { name, description, schema }: Tool) -> Value {
+fn spec(ToolDefinition { name, description, schema }: ToolDefinition) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
-fn called(id: &Value, params: &Value) -> Heard {
-    let called = tools::call(text(params, "name").unwrap_or_default(), &params["arguments"]);
+fn handle_call(id: &Value, params: &Value) -> McpOutcome {
+    let called = tools::parse_call(text(params, "name").unwrap_or_default(), &params["arguments"]);
     let refusal = match called {
         Err(expected) => expected,
-        Ok(_) if is_of_a_sub_agent(&params["_meta"]) => NOT_THE_MAIN_AGENT.to_owned(),
-        Ok(Called::Asked { .. }) => NO_ASKING.to_owned(),
-        Ok(Called::Said(said)) => return heard(id, What::Said(said)),
-        Ok(Called::Progress(progress)) => {
-            return heard(id, What::Said(Testimony::Progress(progress)));
+        Ok(_) if is_from_sub_agent(&params["_meta"]) => NOT_THE_MAIN_AGENT.to_owned(),
+        Ok(ParsedCall::Question { .. }) => ASK_UNAVAILABLE.to_owned(),
+        Ok(ParsedCall::Testimony(said)) => return accept_call(id, McpCallContent::Testimony(said)),
+        Ok(ParsedCall::Progress(progress)) => {
+            return accept_call(id, McpCallContent::Testimony(ReportBody::Progress(progress)));
         }
-        Ok(Called::OfTask(call)) => return heard(id, What::OfTask(Box::new(call))),
+        Ok(ParsedCall::TeamCall(call)) => {
+            return accept_call(id, McpCallContent::TeamCall(Box::new(call)));
+        }
     };
-    Heard::Answer(answer(id, told(&refusal, true)))
+    McpOutcome::Reply(answer(id, tool_result(&refusal, true)))
 }
 
-fn heard(id: &Value, what: What) -> Heard {
-    Heard::Call(Call { id: id.clone(), what })
+fn accept_call(id: &Value, what: McpCallContent) -> McpOutcome {
+    McpOutcome::Call(McpCall { id: id.clone(), content: what })
 }
 
 /// Codex names the calling thread and the root thread. Old versions name neither.
-fn is_of_a_sub_agent(about: &Value) -> bool {
+fn is_from_sub_agent(about: &Value) -> bool {
     let (thread, root) = (text(about, "threadId"), text(about, "sessionId"));
     thread.zip(root).is_some_and(|(thread, root)| thread != root)
 }
 
 /// Returns settings without questions: the server cannot ask the user.
-fn settings(member: Option<Membership>) -> Settings {
-    Settings { questions: false, member, ..Settings::default() }
+fn settings(member: Option<TeamMembership>) -> AgentSettings {
+    AgentSettings { questions: false, member, ..AgentSettings::default() }
 }
 
-fn told(text: &str, is_error: bool) -> Value {
+fn tool_result(text: &str, is_error: bool) -> Value {
     json!({"content": [{"type": "text", "text": text}], "isError": is_error})
 }
 
@@ -208,14 +215,14 @@ mod tests {
 
     use super::*;
 
-    fn heard(message: &Value) -> Heard {
-        hear(message.to_string().as_bytes(), None)
+    fn heard(message: &Value) -> McpOutcome {
+        handle_line(message.to_string().as_bytes(), None)
     }
 
     /// Returns the answer to a message, which is one line.
     #[track_caller]
     fn answered(message: &Value) -> Value {
-        let Heard::Answer(line) = heard(message) else { panic!("{message}") };
+        let McpOutcome::Reply(line) = heard(message) else { panic!("{message}") };
         read(&line)
     }
 
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_answered_in_the_clients_version_if_it_is_known() {
+    fn initialize_answers_known_client_version() {
         for (asked, spoken) in [
             (json!("2025-06-18"), "2025-06-18"),
             (json!("2024-11-05"), "2024-11-05"),
@@ -254,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_are_those_of_the_other_channel_but_for_asking() {
+    fn mcp_tools_omit_ask() {
         let listed = &answered(&request("tools/list", Value::Null))["result"]["tools"];
-        let quiet = Settings { questions: false, ..Settings::default() };
-        let expected: Vec<Value> = tools::offered(&quiet)
+        let quiet = AgentSettings { questions: false, ..AgentSettings::default() };
+        let expected: Vec<Value> = tools::available_tools(&quiet)
             .into_iter()
-            .map(|Tool { name, description, schema }| {
+            .map(|ToolDefinition { name, description, schema }| {
                 json!({"name": name, "description": description, "inputSchema": schema})
             })
             .collect();
@@ -269,25 +276,25 @@ mod tests {
     }
 
     #[test]
-    fn a_call_says_something_and_is_answered_under_its_id() {
+    fn call_is_answered_under_its_id() {
         let message = call("provost_report", json!({"status": "completed", "summary": "s"}));
-        let Heard::Call(report) = heard(&message) else { panic!() };
+        let McpOutcome::Call(report) = heard(&message) else { panic!() };
         let (kind, text) = (ClaimKind::Completed, Some("s".to_owned()));
-        assert_eq!(report.what, What::Said(Testimony::Claim { kind, text }));
+        assert_eq!(report.content, McpCallContent::Testimony(ReportBody::Claim { kind, text }));
         let noted = json!({"content": [{"type": "text", "text": "Noted."}], "isError": false});
-        assert_eq!(read(&report.noted())["result"], noted);
-        assert_eq!(read(&report.refused("no"))["result"]["isError"], true);
+        assert_eq!(read(&report.acknowledge())["result"], noted);
+        assert_eq!(read(&report.rejection("no"))["result"]["isError"], true);
         let mut message = call("provost_progress", json!({"done": 1, "total": 2}));
         message["id"] = json!("seven\n");
-        let Heard::Call(progress) = heard(&message) else { panic!() };
-        let told = Testimony::Progress(Progress { done: 1, total: 2 });
-        assert_eq!(progress.what, What::Said(told));
-        assert_eq!(read(&progress.noted())["id"], "seven\n");
+        let McpOutcome::Call(progress) = heard(&message) else { panic!() };
+        let told = ReportBody::Progress(Progress { done: 1, total: 2 });
+        assert_eq!(progress.content, McpCallContent::Testimony(told));
+        assert_eq!(read(&progress.acknowledge())["id"], "seven\n");
         assert_ne!(progress.id(), report.id());
     }
 
     #[test]
-    fn a_malformed_call_is_told_what_was_expected() {
+    fn malformed_call_error_names_expected_fields() {
         for (message, expected) in [
             (call("provost_report", json!({"status": "done"})), "provost_report expects"),
             (call("provost_progress", Value::Null), "provost_progress expects"),
@@ -303,20 +310,20 @@ mod tests {
     }
 
     #[test]
-    fn a_sub_agent_does_not_report() {
+    fn sub_agent_calls_are_rejected() {
         let of = |about: Value| {
             let mut message = call("provost_progress", json!({"done": 1, "total": 2}));
             message["params"]["_meta"] = about;
             heard(&message)
         };
-        let is_taken = |about: Value| matches!(of(about), Heard::Call(_));
+        let is_taken = |about: Value| matches!(of(about), McpOutcome::Call(_));
         assert!(is_taken(json!({"threadId": "a", "sessionId": "a"})));
         assert!(is_taken(json!({"threadId": "a"})));
         assert!(!is_taken(json!({"threadId": "b", "sessionId": "a"})));
     }
 
     #[test]
-    fn whatever_has_an_id_is_answered_and_nothing_else() {
+    fn only_messages_with_id_are_answered() {
         for (message, code) in [
             (request("resources/list", Value::Null), METHOD_NOT_FOUND),
             (json!({"id": 7}), INVALID_REQUEST),
@@ -327,17 +334,17 @@ mod tests {
         ] {
             assert_eq!(answered(&message)["error"]["code"], code, "{message}");
         }
-        let Heard::Answer(told) = hear(b"{\"id\":", None) else { panic!() };
+        let McpOutcome::Reply(told) = handle_line(b"{\"id\":", None) else { panic!() };
         assert_eq!(read(&told)["error"]["code"], PARSE_ERROR);
-        assert!(read(&too_long())["id"].is_null());
+        assert!(read(&line_too_long())["id"].is_null());
         for quiet in [
             json!({"method": "notifications/initialized"}),
             json!({"method": "notifications/cancelled", "params": {"requestId": 7}}),
             json!({"id": 1, "result": {}}),
             json!({"id": 1, "error": {"code": 1, "message": "x"}}),
         ] {
-            assert_eq!(heard(&quiet), Heard::Nothing, "{quiet}");
+            assert_eq!(heard(&quiet), McpOutcome::NoReply, "{quiet}");
         }
-        assert_eq!(hear(b" \r\n", None), Heard::Nothing);
+        assert_eq!(handle_line(b" \r\n", None), McpOutcome::NoReply);
     }
 }

@@ -10,8 +10,8 @@ use crate::codex;
 pub fn render(driver: Driver, line: &[u8]) -> Option<String> {
     let is_message = line.trim_ascii_start().starts_with(b"{");
     match driver {
-        Driver::Codex if is_message => codex::shown_app_server(line),
-        Driver::CodexExec if is_message => codex::shown_exec(line),
+        Driver::Codex if is_message => codex::render_app_server(line),
+        Driver::CodexExec if is_message => codex::render_exec(line),
         Driver::Command
         | Driver::Jsonl
         | Driver::Codex

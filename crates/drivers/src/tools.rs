@@ -4,10 +4,10 @@
 
 use provost_core::{
     lifecycle::ClaimKind,
-    request::Choice,
+    request::AnswerOption,
     result::ResultForm,
-    session::{FactKind, Progress, Settings, Testimony},
-    task::{self, Role},
+    session::{AgentSettings, FactKind, Progress, ReportBody},
+    team::{self, MemberRole},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
         result::{MAX_SUMMARY, STATUSES},
         wire::{bounded, list, text},
     },
-    task_tools,
+    team_tools,
 };
 
 /// Maximum length of a branch, URL or path that is reported as a fact.
@@ -35,23 +35,23 @@ const INSTRUCTIONS: &str = "You work under Provost, a supervisor, on one task in
      pull request or an artifact, name it with provost_fact.";
 
 /// The same for an agent whose result has a schema.
-const TOLD_AT_THE_END: &str = "You work under Provost, a supervisor, on one task in this directory. A program reads your last \
+const STRUCTURED_INSTRUCTIONS: &str = "You work under Provost, a supervisor, on one task in this directory. A program reads your last \
      message: answer with the result alone, in the schema of the turn. Its status is `completed` if you did \
      what was asked, `failed` if it cannot be done, `needs_input` if the user has to decide something \
      first. In longer work, call provost_progress now and then.";
 
 /// An addition for agents that may ask questions.
-const MAY_ASK: &str = " If you cannot continue without a decision of the user, ask with provost_ask and wait for the answer.";
+const ASK_INSTRUCTIONS: &str = " If you cannot continue without a decision of the user, ask with provost_ask and wait for the answer.";
 
 /// The answer to an accepted call.
-pub(crate) const NOTED: &str = "Noted.";
+pub(crate) const ACCEPTED: &str = "Noted.";
 
 /// The answer to a call of a sub-agent.
 pub(crate) const NOT_THE_MAIN_AGENT: &str = "only the main agent reports to the supervisor";
 
 /// The definition of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tool {
+pub(crate) struct ToolDefinition {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     /// The JSON Schema of its arguments.
@@ -60,30 +60,31 @@ pub(crate) struct Tool {
 
 /// A parsed call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Called {
-    Said(Testimony),
+pub(crate) enum ParsedCall {
+    Testimony(ReportBody),
     Progress(Progress),
-    Asked {
+    Question {
         question: String,
-        options: Vec<Choice>,
+        options: Vec<AnswerOption>,
     },
     /// A call about the agent's team.
-    OfTask(task::Call),
+    TeamCall(team::MemberCall),
 }
 
 /// Returns the instructions that accompany the tools.
-pub(crate) fn instructions(settings: &Settings) -> String {
-    let asks = if settings.questions { MAY_ASK } else { "" };
-    let told = if settings.result == ResultForm::Plain { INSTRUCTIONS } else { TOLD_AT_THE_END };
+pub(crate) fn instructions(settings: &AgentSettings) -> String {
+    let asks = if settings.questions { ASK_INSTRUCTIONS } else { "" };
+    let told =
+        if settings.result == ResultForm::Plain { INSTRUCTIONS } else { STRUCTURED_INSTRUCTIONS };
     match settings.member {
-        Some(member) => format!("{}{asks}", task_tools::instructions(member, told)),
+        Some(member) => format!("{}{asks}", team_tools::instructions(member, told)),
         None => format!("{told}{asks}"),
     }
 }
 
 /// Returns the tools of an agent with these settings.
-pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
-    let manages = settings.member.is_some_and(|member| member.role == Role::Manager);
+pub(crate) fn available_tools(settings: &AgentSettings) -> Vec<ToolDefinition> {
+    let manages = settings.member.is_some_and(|member| member.role == MemberRole::Manager);
     let mut tools = match settings.result {
         // A manager has no work of its own to report.
         _ if manages => Vec::new(),
@@ -94,45 +95,46 @@ pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
         }
     };
     tools.extend(settings.questions.then(ask));
-    tools.extend(settings.member.into_iter().flat_map(task_tools::offered));
+    tools.extend(settings.member.into_iter().flat_map(team_tools::tools_for_role));
     tools
 }
 
 /// Parses a call. The error states the expected arguments.
-pub(crate) fn call(tool: &str, arguments: &Value) -> Result<Called, String> {
-    if let Some(read) = task_tools::call(tool, arguments) {
-        return read.map(Called::OfTask);
+pub(crate) fn parse_call(tool: &str, arguments: &Value) -> Result<ParsedCall, String> {
+    if let Some(read) = team_tools::parse_call(tool, arguments) {
+        return read.map(ParsedCall::TeamCall);
     }
     match tool {
-        REPORT => said(arguments).ok_or(
+        REPORT => parse_report(arguments).ok_or(
             "provost_report expects {status: working|completed|failed|needs_input, summary: text}",
         ),
-        PROGRESS => told(arguments)
+        PROGRESS => parse_progress(arguments)
             .ok_or("provost_progress expects {done, total}: integers, done at most total"),
-        FACT => named(arguments).ok_or(
+        FACT => parse_fact(arguments).ok_or(
             "provost_fact expects {kind: branch|pr|artifact, value: text of at most 4096 bytes}",
         ),
-        ASK => asked(arguments).ok_or("provost_ask expects {question: text, options?: [text]}"),
+        ASK => parse_question(arguments)
+            .ok_or("provost_ask expects {question: text, options?: [text]}"),
         _ => Err("there is no such tool"),
     }
     .map_err(str::to_owned)
 }
 
-fn said(arguments: &Value) -> Option<Called> {
+fn parse_report(arguments: &Value) -> Option<ParsedCall> {
     let working = ("working", ClaimKind::Working);
     let status = text(arguments, "status")?;
     let mut known = STATUSES.into_iter().chain([working]);
     let (_, kind) = known.find(|(word, _)| *word == status)?;
     let text = Some(bounded(text(arguments, "summary")?, MAX_SUMMARY));
-    Some(Called::Said(Testimony::Claim { kind, text }))
+    Some(ParsedCall::Testimony(ReportBody::Claim { kind, text }))
 }
 
-fn told(arguments: &Value) -> Option<Called> {
+fn parse_progress(arguments: &Value) -> Option<ParsedCall> {
     let (done, total) = (arguments["done"].as_u64()?, arguments["total"].as_u64()?);
-    (done <= total).then_some(Called::Progress(Progress { done, total }))
+    (done <= total).then_some(ParsedCall::Progress(Progress { done, total }))
 }
 
-fn named(arguments: &Value) -> Option<Called> {
+fn parse_fact(arguments: &Value) -> Option<ParsedCall> {
     let kind = match text(arguments, "kind")? {
         "branch" => FactKind::Branch,
         "pr" => FactKind::Pr,
@@ -140,20 +142,20 @@ fn named(arguments: &Value) -> Option<Called> {
         _ => return None,
     };
     let value = text(arguments, "value").filter(|v| !v.is_empty() && v.len() <= MAX_FACT)?;
-    Some(Called::Said(Testimony::Fact { kind, value: value.to_owned() }))
+    Some(ParsedCall::Testimony(ReportBody::Fact { kind, value: value.to_owned() }))
 }
 
-fn asked(arguments: &Value) -> Option<Called> {
+fn parse_question(arguments: &Value) -> Option<ParsedCall> {
     let question = text(arguments, "question").filter(|text| !text.trim().is_empty())?.to_owned();
     let choice = |option: &Value| {
         let label = option.as_str()?.to_owned();
-        Some(Choice { label, description: String::new() })
+        Some(AnswerOption { label, description: String::new() })
     };
     let options = list(arguments, "options").iter().map(choice).collect::<Option<Vec<_>>>()?;
-    Some(Called::Asked { question, options })
+    Some(ParsedCall::Question { question, options })
 }
 
-fn report() -> Tool {
+fn report() -> ToolDefinition {
     tool(
         REPORT,
         "Report the status of the whole task to the supervisor. Call it when the work is completed or failed, \
@@ -166,7 +168,7 @@ fn report() -> Tool {
     )
 }
 
-fn progress() -> Tool {
+fn progress() -> ToolDefinition {
     tool(
         PROGRESS,
         "Report progress to the supervisor, in steps of your choice.",
@@ -175,7 +177,7 @@ fn progress() -> Tool {
     )
 }
 
-fn fact() -> Tool {
+fn fact() -> ToolDefinition {
     tool(
         FACT,
         "Report the branch, pull request or artifact that contains the work.",
@@ -187,7 +189,7 @@ fn fact() -> Tool {
     )
 }
 
-fn ask() -> Tool {
+fn ask() -> ToolDefinition {
     tool(
         ASK,
         "Ask the user one question and wait for the answer, which is free text. Use it only for what you cannot \
@@ -205,14 +207,14 @@ pub(crate) fn tool(
     description: &'static str,
     properties: Value,
     required: &[&str],
-) -> Tool {
+) -> ToolDefinition {
     let schema = json!({
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": false,
     });
-    Tool { name, description, schema }
+    ToolDefinition { name, description, schema }
 }
 
 #[cfg(test)]
@@ -220,21 +222,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_says_what_it_says() {
-        let claim = call(REPORT, &json!({"status": "failed", "summary": "no"}));
+    fn tool_calls_are_parsed() {
+        let claim = parse_call(REPORT, &json!({"status": "failed", "summary": "no"}));
         let text = Some("no".to_owned());
         let kind = ClaimKind::Failed;
-        assert_eq!(claim, Ok(Called::Said(Testimony::Claim { kind, text })));
-        let progress = call(PROGRESS, &json!({"done": 1, "total": 3}));
-        assert_eq!(progress, Ok(Called::Progress(Progress { done: 1, total: 3 })));
+        assert_eq!(claim, Ok(ParsedCall::Testimony(ReportBody::Claim { kind, text })));
+        let progress = parse_call(PROGRESS, &json!({"done": 1, "total": 3}));
+        assert_eq!(progress, Ok(ParsedCall::Progress(Progress { done: 1, total: 3 })));
         assert!(matches!(
-            call(ASK, &json!({"question": "which?", "options": ["a", "b"]})),
-            Ok(Called::Asked { options, .. }) if options.len() == 2
+            parse_call(ASK, &json!({"question": "which?", "options": ["a", "b"]})),
+            Ok(ParsedCall::Question { options, .. }) if options.len() == 2
         ));
     }
 
     #[test]
-    fn a_malformed_call_is_told_what_was_expected() {
+    fn malformed_tool_call_names_expected_fields() {
         for (tool, arguments) in [
             (REPORT, json!({"status": "done", "summary": "x"})),
             (REPORT, json!({"status": "completed"})),
@@ -246,17 +248,17 @@ mod tests {
             (ASK, json!({"question": " "})),
             (ASK, json!({"question": "q", "options": [1]})),
         ] {
-            let told = call(tool, &arguments).unwrap_err();
+            let told = parse_call(tool, &arguments).unwrap_err();
             assert!(told.starts_with(tool), "{told}");
         }
-        assert!(call("lookup_ticket", &json!({})).is_err());
+        assert!(parse_call("lookup_ticket", &json!({})).is_err());
     }
 
     #[test]
-    fn an_agent_that_may_not_ask_has_no_tool_for_it() {
+    fn ask_tool_requires_questions_setting() {
         let count = |questions| {
-            let settings = Settings { questions, ..Settings::default() };
-            (offered(&settings).len(), instructions(&settings).contains(ASK))
+            let settings = AgentSettings { questions, ..AgentSettings::default() };
+            (available_tools(&settings).len(), instructions(&settings).contains(ASK))
         };
         assert_eq!((count(true), count(false)), ((4, true), (3, false)));
     }

@@ -8,18 +8,18 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::session::{Cursor, Signal, Usage};
+use provost_core::session::{Cursor, StreamSignal, Usage};
 
 /// Progress signals of one kind become at most one event per this interval.
-pub(crate) const FOLDED_MS: u64 = 1_000;
+pub(crate) const COALESCE_MS: u64 = 1_000;
 
 /// A signal and its position in the journal.
-pub(crate) type Placed = (Signal, Cursor);
+pub(crate) type JournalSignal = (StreamSignal, Cursor);
 
 /// Holds back and coalesces progress signals.
 #[derive(Debug, Default)]
-pub(crate) struct Coalesce {
-    kinds: BTreeMap<Kind, Held>,
+pub(crate) struct SignalCoalescer {
+    kinds: BTreeMap<CoalescedKind, HeldSignal>,
     /// Whether every usage signal passes at once: a budget has to stop the work within one model
     /// call.
     prompt_usage: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Coalesce {
 
 /// The kinds of signals that may be coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum CoalescedKind {
     /// The latest one is kept.
     Progress,
     /// They are added up.
@@ -39,19 +39,24 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Held {
-    told_ms: u64,
-    waiting: Option<Placed>,
+struct HeldSignal {
+    released_ms: u64,
+    waiting: Option<JournalSignal>,
 }
 
-impl Coalesce {
-    pub(crate) fn new(prompt_usage: bool) -> Coalesce {
-        Coalesce { prompt_usage, ..Coalesce::default() }
+impl SignalCoalescer {
+    pub(crate) fn new(prompt_usage: bool) -> SignalCoalescer {
+        SignalCoalescer { prompt_usage, ..SignalCoalescer::default() }
     }
 
     /// Takes a signal printed at a moment, and returns the signals to record now, oldest first.
-    pub(crate) fn take(&mut self, signal: Signal, cursor: Cursor, at_ms: u64) -> Vec<Placed> {
-        let at_once = self.prompt_usage && matches!(signal, Signal::Usage(_));
+    pub(crate) fn take(
+        &mut self,
+        signal: StreamSignal,
+        cursor: Cursor,
+        at_ms: u64,
+    ) -> Vec<JournalSignal> {
+        let at_once = self.prompt_usage && matches!(signal, StreamSignal::Usage(_));
         let kind = if at_once { None } else { kind(&signal) };
         let Some(kind) = kind else {
             let mut told = self.flush();
@@ -64,29 +69,29 @@ impl Coalesce {
                 Vec::new()
             }
             Some(_) | None => {
-                self.hold(kind, signal, cursor);
-                self.tell_all(at_ms)
+                self.hold_signal(kind, signal, cursor);
+                self.release_all(at_ms)
             }
         }
     }
 
     /// Returns the moment at which held signals are due, if there are any.
     pub(crate) fn due_ms(&self) -> Option<u64> {
-        self.kinds.values().filter(|held| held.waiting.is_some()).map(Held::due_ms).min()
+        self.kinds.values().filter(|held| held.waiting.is_some()).map(HeldSignal::due_ms).min()
     }
 
     /// Returns the signals that are due at a moment, oldest first.
-    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Placed> {
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<JournalSignal> {
         if self.due_ms().is_some_and(|due| due <= now_ms) {
-            self.tell_all(now_ms)
+            self.release_all(now_ms)
         } else {
             Vec::new()
         }
     }
 
     /// Returns all held signals, oldest first, because a more important one follows.
-    pub(crate) fn flush(&mut self) -> Vec<Placed> {
-        let mut told: Vec<Placed> =
+    pub(crate) fn flush(&mut self) -> Vec<JournalSignal> {
+        let mut told: Vec<JournalSignal> =
             self.kinds.values_mut().filter_map(|held| held.waiting.take()).collect();
         told.sort_by_key(|(_, cursor)| *cursor);
         told
@@ -94,61 +99,63 @@ impl Coalesce {
 
     /// Returns all held signals. They must be recorded together: the sum of one kind covers lines
     /// before the cursor of another.
-    fn tell_all(&mut self, at_ms: u64) -> Vec<Placed> {
+    fn release_all(&mut self, at_ms: u64) -> Vec<JournalSignal> {
         for held in self.kinds.values_mut().filter(|held| held.waiting.is_some()) {
-            held.told_ms = at_ms;
+            held.released_ms = at_ms;
         }
         self.flush()
     }
 
-    fn hold(&mut self, kind: Kind, signal: Signal, cursor: Cursor) {
-        let held = self.kinds.entry(kind).or_insert(Held { told_ms: 0, waiting: None });
+    fn hold_signal(&mut self, kind: CoalescedKind, signal: StreamSignal, cursor: Cursor) {
+        let held = self.kinds.entry(kind).or_insert(HeldSignal { released_ms: 0, waiting: None });
         held.fold(signal, cursor);
     }
 }
 
-impl Held {
+impl HeldSignal {
     fn due_ms(&self) -> u64 {
-        self.told_ms.saturating_add(FOLDED_MS)
+        self.released_ms.saturating_add(COALESCE_MS)
     }
 
-    fn fold(&mut self, signal: Signal, cursor: Cursor) {
+    fn fold(&mut self, signal: StreamSignal, cursor: Cursor) {
         let signal = match (self.waiting.take(), signal) {
-            (Some((Signal::Usage(before), _)), Signal::Usage(more)) => Signal::Usage(Usage {
-                input: before.input.saturating_add(more.input),
-                output: before.output.saturating_add(more.output),
-            }),
+            (Some((StreamSignal::Usage(before), _)), StreamSignal::Usage(more)) => {
+                StreamSignal::Usage(Usage {
+                    input: before.input.saturating_add(more.input),
+                    output: before.output.saturating_add(more.output),
+                })
+            }
             (_, latest) => latest,
         };
         self.waiting = Some((signal, cursor));
     }
 }
 
-fn kind(signal: &Signal) -> Option<Kind> {
+fn kind(signal: &StreamSignal) -> Option<CoalescedKind> {
     match signal {
-        Signal::Progress(_) => Some(Kind::Progress),
-        Signal::Usage(_) => Some(Kind::Usage),
-        Signal::Context(_) => Some(Kind::Context),
-        Signal::Retrying { .. } => Some(Kind::Retrying),
-        Signal::Ready { .. }
-        | Signal::TurnStarted { .. }
-        | Signal::TurnEnded { .. }
-        | Signal::Refused { .. }
-        | Signal::Unreachable { .. }
-        | Signal::Goal { .. }
-        | Signal::MessageRefused { .. }
-        | Signal::Warned { .. }
-        | Signal::Said(_)
-        | Signal::Told { .. }
-        | Signal::Asked(_)
-        | Signal::Called { .. }
-        | Signal::Withdrawn { .. }
-        | Signal::CameOut { .. }
-        | Signal::Compacted
-        | Signal::NotCompacted { .. }
-        | Signal::Oversized { .. }
-        | Signal::InputSeen { .. }
-        | Signal::Closed => None,
+        StreamSignal::Progress(_) => Some(CoalescedKind::Progress),
+        StreamSignal::Usage(_) => Some(CoalescedKind::Usage),
+        StreamSignal::Context(_) => Some(CoalescedKind::Context),
+        StreamSignal::Retrying { .. } => Some(CoalescedKind::Retrying),
+        StreamSignal::Ready { .. }
+        | StreamSignal::TurnStarted { .. }
+        | StreamSignal::TurnEnded { .. }
+        | StreamSignal::Refused { .. }
+        | StreamSignal::Unreachable { .. }
+        | StreamSignal::Goal { .. }
+        | StreamSignal::MessageRefused { .. }
+        | StreamSignal::Warned { .. }
+        | StreamSignal::Reported(_)
+        | StreamSignal::ClaimWithResult { .. }
+        | StreamSignal::RequestOpened(_)
+        | StreamSignal::ToolCalled { .. }
+        | StreamSignal::RequestWithdrawn { .. }
+        | StreamSignal::ItemFinished { .. }
+        | StreamSignal::Compacted
+        | StreamSignal::CompactionFailed { .. }
+        | StreamSignal::Oversized { .. }
+        | StreamSignal::InputWritten { .. }
+        | StreamSignal::Closed => None,
     }
 }
 
@@ -156,21 +163,21 @@ fn kind(signal: &Signal) -> Option<Kind> {
 mod tests {
     use provost_core::{
         lifecycle::ClaimKind,
-        session::{Progress, Testimony},
+        session::{Progress, ReportBody},
     };
 
     use super::*;
 
-    fn progress(done: u64) -> Signal {
-        Signal::Progress(Progress { done, total: 100 })
+    fn progress(done: u64) -> StreamSignal {
+        StreamSignal::Progress(Progress { done, total: 100 })
     }
 
-    fn usage(input: u64) -> Signal {
-        Signal::Usage(Usage { input, output: 1 })
+    fn usage(input: u64) -> StreamSignal {
+        StreamSignal::Usage(Usage { input, output: 1 })
     }
 
-    fn claim() -> Signal {
-        Signal::Said(Testimony::Claim { kind: ClaimKind::Completed, text: None })
+    fn claim() -> StreamSignal {
+        StreamSignal::Reported(ReportBody::Claim { kind: ClaimKind::Completed, text: None })
     }
 
     fn at(offset: u64) -> Cursor {
@@ -178,32 +185,32 @@ mod tests {
     }
 
     #[test]
-    fn with_a_budget_every_use_is_told_at_once() {
-        let usage = |n| Signal::Usage(Usage { input: n, output: 0 });
+    fn budget_makes_usage_pass_at_once() {
+        let usage = |n| StreamSignal::Usage(Usage { input: n, output: 0 });
         for (prompt, told) in [(true, 1), (false, 0)] {
-            let mut folded = Coalesce::new(prompt);
+            let mut folded = SignalCoalescer::new(prompt);
             assert_eq!(folded.take(usage(1), Cursor { offset: 1, skip: 0 }, 1_000).len(), 1);
             assert_eq!(folded.take(usage(2), Cursor { offset: 2, skip: 0 }, 1_001).len(), told);
         }
     }
 
     #[test]
-    fn the_first_is_told_at_once_and_the_latest_when_it_is_due() {
-        let mut folded = Coalesce::default();
+    fn first_passes_at_once_and_latest_when_due() {
+        let mut folded = SignalCoalescer::default();
         assert_eq!(folded.take(progress(1), at(1), 5_000), [(progress(1), at(1))]);
         assert_eq!(folded.due_ms(), None);
         for done in 2..=9 {
             assert_eq!(folded.take(progress(done), at(done), 5_100), []);
         }
-        assert_eq!(folded.due_ms(), Some(5_000 + FOLDED_MS));
+        assert_eq!(folded.due_ms(), Some(5_000 + COALESCE_MS));
         assert_eq!(folded.due(5_999), []);
         assert_eq!(folded.due(6_000), [(progress(9), at(9))]);
         assert_eq!((folded.due_ms(), folded.due(9_000)), (None, vec![]));
     }
 
     #[test]
-    fn whatever_means_more_passes_with_what_came_before_it() {
-        let mut folded = Coalesce::default();
+    fn important_signal_flushes_held_ones() {
+        let mut folded = SignalCoalescer::default();
         folded.take(progress(1), at(1), 0);
         folded.take(progress(2), at(2), 1);
         let told = folded.take(claim(), at(3), 2);
@@ -212,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn kinds_in_turn_cost_no_more_and_nothing_is_lost_of_a_sum() {
-        let mut folded = Coalesce::default();
+    fn alternating_kinds_are_bounded_and_sums_exact() {
+        let mut folded = SignalCoalescer::default();
         let mut told = Vec::new();
         for no in 1..=1_000 {
             told.extend(folded.take(usage(1), at(2 * no), no));
@@ -225,7 +232,9 @@ mod tests {
         let sum: u64 = told
             .iter()
             .filter_map(
-                |(signal, _)| if let Signal::Usage(u) = signal { Some(u.input) } else { None },
+                |(signal, _)| {
+                    if let StreamSignal::Usage(u) = signal { Some(u.input) } else { None }
+                },
             )
             .sum();
         assert_eq!(sum, 1_000);

@@ -1,48 +1,50 @@
 //! Parses the output of `gh` about pull requests. Nothing is inferred: anything not understood
 //! counts as not passed.
 
-use provost_core::run::{CommentAuthors, PullChecks, PullStanding, PullState, Remark};
+use provost_core::run::{
+    CommentAuthors, PullRequestChecks, PullRequestState, PullRequestStatus, ReviewComment,
+};
 use serde::Deserialize;
 
 /// A pull request in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedPullRequest {
     pub(crate) number: u64,
     pub(crate) url: String,
     state: String,
 }
 
-impl Listed {
+impl ListedPullRequest {
     /// Whether it is open or merged.
-    pub(crate) fn counts(&self) -> bool {
-        self.standing() != PullStanding::Closed
+    pub(crate) fn is_open_or_merged(&self) -> bool {
+        self.status() != PullRequestStatus::Closed
     }
 
-    fn standing(&self) -> PullStanding {
-        standing(&self.state)
+    fn status(&self) -> PullRequestStatus {
+        parse_status(&self.state)
     }
 }
 
 /// The fields that [`view`] reads.
-pub(crate) const VIEW: &str = "state,headRefOid,statusCheckRollup,reviews,comments";
+pub(crate) const VIEW_FIELDS: &str = "state,headRefOid,statusCheckRollup,reviews,comments";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct View {
+struct PullRequestView {
     state: String,
     head_ref_oid: String,
     #[serde(default)]
-    status_check_rollup: Vec<Check>,
+    status_check_rollup: Vec<ForgeCheck>,
     #[serde(default)]
-    reviews: Vec<Review>,
+    reviews: Vec<ForgeReview>,
     #[serde(default)]
-    comments: Vec<Comment>,
+    comments: Vec<ForgeComment>,
 }
 
 /// A check run, or a commit status.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Check {
+struct ForgeCheck {
     name: Option<String>,
     context: Option<String>,
     status: Option<String>,
@@ -54,12 +56,12 @@ struct Check {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
+struct ForgeReview {
     id: String,
     #[serde(default)]
     author_association: String,
     #[serde(default)]
-    author: Author,
+    author: ForgeAuthor,
     #[serde(default)]
     body: String,
     #[serde(default)]
@@ -68,24 +70,24 @@ struct Review {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Comment {
+struct ForgeComment {
     id: String,
     #[serde(default)]
     author_association: String,
     #[serde(default)]
-    author: Author,
+    author: ForgeAuthor,
     #[serde(default)]
     body: String,
 }
 
 /// A comment on a line, as GitHub's REST API returns it.
 #[derive(Debug, Deserialize)]
-struct LineComment {
+struct ForgeLineComment {
     id: u64,
     #[serde(default)]
     author_association: String,
     #[serde(default)]
-    user: Author,
+    user: ForgeAuthor,
     #[serde(default)]
     path: String,
     line: Option<u64>,
@@ -94,74 +96,81 @@ struct LineComment {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Author {
+struct ForgeAuthor {
     #[serde(default)]
     login: String,
 }
 
 /// Reads a list of pull requests.
-pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
+pub(crate) fn parse_list(text: &str) -> Result<Vec<ListedPullRequest>, String> {
     serde_json::from_str(text).map_err(|why| format!("gh returned no list of pull requests: {why}"))
 }
 
 /// Parses the state and the review comments of a pull request. `pushed` is the commit that the
 /// checks count for. Comments and reviews of authors that do not count are dropped and counted.
-pub(crate) fn view(
+pub(crate) fn parse_view(
     text: &str,
     line_comments: &str,
     pushed: &str,
     from: CommentAuthors,
-) -> Result<(PullState, Vec<Remark>), String> {
-    let view: View = serde_json::from_str(text)
+) -> Result<(PullRequestState, Vec<ReviewComment>), String> {
+    let view: PullRequestView = serde_json::from_str(text)
         .map_err(|why| format!("gh returned an unreadable pull request: {why}"))?;
     // Each page is a list of its own.
-    let pages = serde_json::Deserializer::from_str(line_comments).into_iter::<Vec<LineComment>>();
-    let pages: Vec<Vec<LineComment>> = pages
+    let pages =
+        serde_json::Deserializer::from_str(line_comments).into_iter::<Vec<ForgeLineComment>>();
+    let pages: Vec<Vec<ForgeLineComment>> = pages
         .collect::<Result<_, _>>()
         .map_err(|why| format!("gh returned no list of comments: {why}"))?;
     let current = view.head_ref_oid == pushed;
-    let checks = if current { checks(&view.status_check_rollup) } else { PullChecks::Pending };
+    let checks = if current {
+        overall_checks(&view.status_check_rollup)
+    } else {
+        PullRequestChecks::Pending
+    };
     let failed = view.status_check_rollup.iter().filter(|check| current && check.failed());
     let failed = failed.map(|check| check.remark(pushed));
-    let reviews = view.reviews.iter().filter(|review| review.says());
+    let reviews = view.reviews.iter().filter(|review| review.asks_for_changes());
     let reviews = reviews.map(|one| (one.author_association.as_str(), one.remark()));
     let comments = view.comments.iter().map(|one| (one.author_association.as_str(), one.remark()));
     let lines = pages.iter().flatten().map(|one| (one.author_association.as_str(), one.remark()));
-    let (counted, left_out): (Vec<_>, Vec<_>) =
-        reviews.chain(comments).chain(lines).partition(|(author, _)| counts(from, author));
+    let (counted, left_out): (Vec<_>, Vec<_>) = reviews
+        .chain(comments)
+        .chain(lines)
+        .partition(|(author, _)| is_counted_author(from, author));
     let left_out = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
-    let state = PullState { standing: standing(&view.state), checks, left_out };
+    let state = PullRequestState { standing: parse_status(&view.state), checks, left_out };
     Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
 }
 
 /// Whether an author's comments go back to the agents. Unknown and missing associations do not
 /// count.
-fn counts(from: CommentAuthors, association: &str) -> bool {
+fn is_counted_author(from: CommentAuthors, association: &str) -> bool {
     match from {
         CommentAuthors::Everyone => true,
         CommentAuthors::Write => matches!(association, "OWNER" | "MEMBER" | "COLLABORATOR"),
     }
 }
 
-fn standing(state: &str) -> PullStanding {
+fn parse_status(state: &str) -> PullRequestStatus {
     match state {
-        "OPEN" => PullStanding::Open,
-        "MERGED" => PullStanding::Merged,
-        _ => PullStanding::Closed,
+        "OPEN" => PullRequestStatus::Open,
+        "MERGED" => PullRequestStatus::Merged,
+        _ => PullRequestStatus::Closed,
     }
 }
 
-fn checks(all: &[Check]) -> PullChecks {
-    let any = |of: fn(&Check) -> bool| all.iter().any(of);
+fn overall_checks(all: &[ForgeCheck]) -> PullRequestChecks {
+    let any = |of: fn(&ForgeCheck) -> bool| all.iter().any(of);
     match () {
-        () if all.is_empty() => PullChecks::None,
-        () if any(Check::failed) => PullChecks::Failed,
-        () if any(Check::is_pending) => PullChecks::Pending,
-        () => PullChecks::Passed,
+        () if all.is_empty() => PullRequestChecks::None,
+        () if any(ForgeCheck::failed) => PullRequestChecks::Failed,
+        () if any(ForgeCheck::is_pending) => PullRequestChecks::Pending,
+        () => PullRequestChecks::Passed,
     }
 }
 
-impl Check {
+impl ForgeCheck {
     fn is_pending(&self) -> bool {
         match (&self.state, &self.status) {
             (Some(state), _) => matches!(state.as_str(), "PENDING" | "EXPECTED"),
@@ -180,37 +189,37 @@ impl Check {
     }
 
     /// Makes the check a review comment. The same check on another commit is another comment.
-    fn remark(&self, commit: &str) -> Remark {
+    fn remark(&self, commit: &str) -> ReviewComment {
         let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
         let link = self.details_url.as_deref().or(self.target_url.as_deref()).unwrap_or_default();
         let text = format!("The check \"{}\" ended with {said}. {link}", self.name());
-        Remark::new(format!("check/{}/{commit}", self.name()), "check", &text)
+        ReviewComment::new(format!("check/{}/{commit}", self.name()), "check", &text)
     }
 }
 
-impl Review {
+impl ForgeReview {
     /// Whether the review asks for anything. An approval without text does not.
-    fn says(&self) -> bool {
+    fn asks_for_changes(&self) -> bool {
         !self.body.trim().is_empty() || self.state == "CHANGES_REQUESTED"
     }
 
-    fn remark(&self) -> Remark {
+    fn remark(&self) -> ReviewComment {
         let text = format!("({}) {}", self.state.to_lowercase().replace('_', " "), self.body);
-        Remark::new(format!("review/{}", self.id), &self.author.login, &text)
+        ReviewComment::new(format!("review/{}", self.id), &self.author.login, &text)
     }
 }
 
-impl Comment {
-    fn remark(&self) -> Remark {
-        Remark::new(format!("comment/{}", self.id), &self.author.login, &self.body)
+impl ForgeComment {
+    fn remark(&self) -> ReviewComment {
+        ReviewComment::new(format!("comment/{}", self.id), &self.author.login, &self.body)
     }
 }
 
-impl LineComment {
-    fn remark(&self) -> Remark {
+impl ForgeLineComment {
+    fn remark(&self) -> ReviewComment {
         let line = self.line.map_or(String::new(), |line| format!(":{line}"));
         let text = format!("{}{line}: {}", self.path, self.body);
-        Remark::new(format!("line/{}", self.id), &self.user.login, &text)
+        ReviewComment::new(format!("line/{}", self.id), &self.user.login, &text)
     }
 }
 
@@ -218,42 +227,45 @@ impl LineComment {
 mod tests {
     use super::*;
 
-    fn seen(checks: &str) -> (PullState, Vec<Remark>) {
+    fn seen(checks: &str) -> (PullRequestState, Vec<ReviewComment>) {
         let text =
             format!(r#"{{"state":"OPEN","headRefOid":"c1","statusCheckRollup":[{checks}]}}"#);
-        view(&text, "[]", "c1", CommentAuthors::Write).unwrap()
+        parse_view(&text, "[]", "c1", CommentAuthors::Write).unwrap()
     }
 
     #[test]
-    fn checks_pass_only_if_each_says_so() {
+    fn checks_pass_only_if_all_pass() {
         let run = |conclusion: &str| {
             format!(r#"{{"name":"build","status":"COMPLETED","conclusion":"{conclusion}"}}"#)
         };
         let running = r#"{"name":"test","status":"IN_PROGRESS","conclusion":""}"#;
         let status = |state: &str| format!(r#"{{"context":"ci","state":"{state}"}}"#);
         let all = |some: &[String]| seen(&some.join(",")).0.checks;
-        assert_eq!(all(&[]), PullChecks::None);
-        assert_eq!(all(&[run("SUCCESS"), run("SKIPPED"), status("SUCCESS")]), PullChecks::Passed);
-        assert_eq!(all(&[run("SUCCESS"), running.to_owned()]), PullChecks::Pending);
-        assert_eq!(all(&[run("FAILURE"), running.to_owned()]), PullChecks::Failed);
-        assert_eq!(all(&[status("ERROR")]), PullChecks::Failed);
-        assert_eq!(all(&[run("SOMETHING_NEW")]), PullChecks::Failed);
-        assert_eq!(all(&["{}".to_owned()]), PullChecks::Pending);
+        assert_eq!(all(&[]), PullRequestChecks::None);
+        assert_eq!(
+            all(&[run("SUCCESS"), run("SKIPPED"), status("SUCCESS")]),
+            PullRequestChecks::Passed
+        );
+        assert_eq!(all(&[run("SUCCESS"), running.to_owned()]), PullRequestChecks::Pending);
+        assert_eq!(all(&[run("FAILURE"), running.to_owned()]), PullRequestChecks::Failed);
+        assert_eq!(all(&[status("ERROR")]), PullRequestChecks::Failed);
+        assert_eq!(all(&[run("SOMETHING_NEW")]), PullRequestChecks::Failed);
+        assert_eq!(all(&["{}".to_owned()]), PullRequestChecks::Pending);
     }
 
     #[test]
-    fn checks_of_another_commit_say_nothing() {
+    fn checks_of_another_commit_are_pending() {
         let text = r#"{"state":"OPEN","headRefOid":"c0","statusCheckRollup":[{"name":"build","status":"COMPLETED","conclusion":"FAILURE"}]}"#;
-        let (state, remarks) = view(text, "[]", "c1", CommentAuthors::Write).unwrap();
-        assert_eq!((state.checks, remarks), (PullChecks::Pending, Vec::new()));
+        let (state, remarks) = parse_view(text, "[]", "c1", CommentAuthors::Write).unwrap();
+        assert_eq!((state.checks, remarks), (PullRequestChecks::Pending, Vec::new()));
     }
 
     #[test]
-    fn what_was_told_has_the_same_id_each_time_and_approvals_without_words_are_nothing() {
+    fn comment_ids_are_stable_and_bare_approvals_dropped() {
         let text = r#"{"state":"MERGED","headRefOid":"c1","reviews":[{"id":"r1","author":{"login":"ann"},"body":"","state":"APPROVED"},{"id":"r2","author":{"login":"bob"},"body":"no","state":"CHANGES_REQUESTED"}],"comments":[{"id":"k1","author":{"login":"cy"},"body":"why?"}]}"#;
         let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
-        let (state, remarks) = view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
-        assert_eq!(state.standing, PullStanding::Merged);
+        let (state, remarks) = parse_view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
+        assert_eq!(state.standing, PullRequestStatus::Merged);
         let told: Vec<_> = remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
         let expected = [
             ("review/r2", "(changes requested) no"),
@@ -262,14 +274,14 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert!(
-            view("no json", "[]", "c1", CommentAuthors::Write)
+            parse_view("no json", "[]", "c1", CommentAuthors::Write)
                 .unwrap_err()
                 .contains("gh returned an unreadable pull request")
         );
     }
 
     #[test]
-    fn comments_of_people_without_write_access_are_left_out_and_counted() {
+    fn comments_without_write_access_are_only_counted() {
         let comment = |id: &str, by: &str| {
             format!(
                 r#"{{"id":"{id}","author":{{"login":"x"}},"authorAssociation":"{by}","body":"b"}}"#
@@ -282,16 +294,16 @@ mod tests {
             r#"{{"state":"OPEN","headRefOid":"c1","comments":[{comments},{{"id":"k"}}],"reviews":[{review}]}}"#
         );
         let lines = r#"[{"id":1,"author_association":"NONE","body":"b"},{"id":2,"author_association":"OWNER","body":"b"}]"#;
-        let (state, remarks) = view(&text, lines, "c1", CommentAuthors::Write).unwrap();
+        let (state, remarks) = parse_view(&text, lines, "c1", CommentAuthors::Write).unwrap();
         let ids: Vec<&str> = remarks.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(ids, ["comment/OWNER", "comment/MEMBER", "comment/COLLABORATOR", "line/2"]);
         assert_eq!(state.left_out, 7);
-        let (state, remarks) = view(&text, lines, "c1", CommentAuthors::Everyone).unwrap();
+        let (state, remarks) = parse_view(&text, lines, "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!((state.left_out, remarks.len()), (0, 11));
     }
 
     #[test]
-    fn comments_of_all_pages_are_read_and_none_is_left_out_for_its_number() {
+    fn comments_of_all_pages_are_read() {
         let text = r#"{"state":"OPEN","headRefOid":"c1"}"#;
         let page = |from: u32| -> String {
             let of =
@@ -299,19 +311,20 @@ mod tests {
             format!("[{}]", (from..from + 60).map(of).collect::<Vec<_>>().join(","))
         };
         let (_, remarks) =
-            view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
+            parse_view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!((remarks.len(), remarks[119].id.as_str()), (120, "line/119"));
         assert!(
-            view(text, "[] nonsense", "c1", CommentAuthors::Write)
+            parse_view(text, "[] nonsense", "c1", CommentAuthors::Write)
                 .unwrap_err()
                 .contains("no list of comments")
         );
     }
 
     #[test]
-    fn a_closed_pull_request_does_not_count_and_a_merged_one_does() {
+    fn merged_pull_request_counts_and_closed_does_not() {
         let text = r#"[{"number":1,"url":"u1","state":"CLOSED"},{"number":2,"url":"u2","state":"MERGED"}]"#;
-        let counts: Vec<bool> = list(text).unwrap().iter().map(Listed::counts).collect();
+        let counts: Vec<bool> =
+            parse_list(text).unwrap().iter().map(ListedPullRequest::is_open_or_merged).collect();
         assert_eq!(counts, [false, true]);
     }
 }

@@ -5,25 +5,19 @@
 //! committed events. [`shell`] is the thin part that moves values between the board, the ledger and
 //! the outside world.
 
-mod account;
-mod acting;
+mod audit_actor;
 pub mod board;
-mod card;
 mod coalesce;
 mod forge;
-mod graph_card;
-pub mod handoff_card;
-pub mod look;
+mod hints;
+pub mod history;
+mod limit_queue;
+pub mod projection;
 pub mod report;
 mod report_card;
-mod run_card;
+mod search_terms;
 pub mod shell;
-mod shown;
 pub mod stream;
-pub mod task_card;
-mod task_help;
-pub mod task_look;
-mod words;
 
-pub use card::{row, why};
-pub use run_card::row as run_row;
+pub use projection::run::row as run_row;
+pub use projection::session::{explain, row};

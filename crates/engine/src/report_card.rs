@@ -14,47 +14,48 @@ use provost_core::{
     ids::CommitId,
     limits::MAX_LEFT_OUT,
     result::Finding,
-    run::{Leg, Reviewed, Run},
+    run::{Run, RunAttempt, StageReview},
 };
 use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
 use provost_sys::private;
 
-use self::page::{Page, Part};
-use crate::{run_card, shell::chain};
+use self::page::{PagePart, ReportPage};
+use crate::{projection, shell::error_chain};
 
 /// The most files that are listed. The branch has all of them.
-const FILES: usize = 100;
+const MAX_FILES: usize = 100;
 
 /// Writes the card of a sealed run attempt, once. Existing files are left as they are.
-pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: Changes) -> Result<(), String> {
+pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: WorkChanges) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
     private::create_dir_all(dir).map_err(told)?;
-    let page = page(run, leg, changes, Audience::Operator);
+    let page = build_page(run, leg, changes, CardAudience::Operator);
     // The Markdown comes last: if it exists, both do.
-    put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
-    put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
+    write_once(dir, &format!("card-{leg}.html"), &page.to_html()).map_err(told)?;
+    write_once(dir, &format!("card-{leg}.md"), &page.to_markdown()).map_err(told)
 }
 
 /// Renders the card of a run that is not sealed yet, for a pull request. It contains nothing about
 /// the user's machine and nothing private: neither the specification nor the decisions.
-pub(crate) fn so_far(git: &Git, run: &Run) -> String {
-    page(run, run.leg().no, Changes::of(git, run), Audience::Public).published()
+pub(crate) fn render_for_pull_request(git: &Git, run: &Run) -> String {
+    build_page(run, run.attempt().no, WorkChanges::read(git, run), CardAudience::Public)
+        .to_forge_markdown()
 }
 
 /// Whether the work changes files that a pull request has to list first.
-pub(crate) fn changes_held_files(git: &Git, run: &Run) -> bool {
-    held_files(git, run).map_or(true, |files| !files.is_empty())
+pub(crate) fn changes_guarded_files(git: &Git, run: &Run) -> bool {
+    guarded_files(git, run).map_or(true, |files| !files.is_empty())
 }
 
 /// The readers of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Audience {
+enum CardAudience {
     Operator,
     /// Everyone who can see the pull request.
     Public,
 }
 
-fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+fn write_once(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     let (path, unfinished) = (dir.join(name), dir.join(format!("{name}.new")));
     if path.exists() {
         return Ok(());
@@ -66,108 +67,115 @@ fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// Lists the changes between the run's base and its result.
-fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
-    let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
-    let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    diff_stat(git, &project, &from, &to).map_err(|why| chain(&why))
+fn changed_files(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
+    let Some((from, to)) = base_and_head(run)? else { return Ok(Vec::new()) };
+    let project =
+        Project::find(git, Path::new(&run.spec.project)).map_err(|why| error_chain(&why))?;
+    diff_stat(git, &project, &from, &to).map_err(|why| error_chain(&why))
 }
 
 /// Returns the trust-relevant and protected files that the work changes.
-fn held_files(git: &Git, run: &Run) -> Result<Vec<String>, String> {
-    let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
-    let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    let files = changed_among(git, &project, &from, &to, &run.spec.held_patterns());
-    Ok(files.map_err(|why| chain(&why))?.iter().map(ToString::to_string).collect())
+fn guarded_files(git: &Git, run: &Run) -> Result<Vec<String>, String> {
+    let Some((from, to)) = base_and_head(run)? else { return Ok(Vec::new()) };
+    let project =
+        Project::find(git, Path::new(&run.spec.project)).map_err(|why| error_chain(&why))?;
+    let files = changed_among(git, &project, &from, &to, &run.spec.guarded_patterns());
+    Ok(files.map_err(|why| error_chain(&why))?.iter().map(ToString::to_string).collect())
 }
 
 /// Returns the base and head commits of the run's own work. Changes of others that were merged
 /// meanwhile do not belong to it.
-fn ends(run: &Run) -> Result<Option<(Oid, Oid)>, String> {
+fn base_and_head(run: &Run) -> Result<Option<(Oid, Oid)>, String> {
     let Some(head) = &run.head else { return Ok(None) };
-    let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| chain(&why));
+    let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| error_chain(&why));
     Ok(Some((oid(run.protected_base())?, oid(&head.commit)?)))
 }
 
-fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
+fn lead_parts(held: Result<Vec<String>, String>) -> Vec<PagePart> {
     let what = "This work changes files that affect the checks, or that make Provost or an agent run something. Read their diff before you merge:";
     match held {
         Ok(files) if files.is_empty() => Vec::new(),
         Ok(files) => {
-            let more = files.len().saturating_sub(FILES);
+            let more = files.len().saturating_sub(MAX_FILES);
             let more = (more > 0).then(|| format!("and {more} more"));
-            let listed = files.into_iter().take(FILES).chain(more).collect();
-            vec![Part::Text(what.to_owned()), Part::List(listed)]
+            let listed = files.into_iter().take(MAX_FILES).chain(more).collect();
+            vec![PagePart::Text(what.to_owned()), PagePart::List(listed)]
         }
         Err(why) => {
             let why = format!(
                 "Provost could not determine whether this work changes files that affect the checks, or that make Provost or an agent run something: {why}"
             );
-            vec![Part::Text(why)]
+            vec![PagePart::Text(why)]
         }
     }
 }
 
 /// The changes of a run's work, or why they could not be read.
-pub(crate) struct Changes {
+pub(crate) struct WorkChanges {
     files: Result<Vec<FileChange>, String>,
     /// The trust-relevant and protected files among them.
-    held: Result<Vec<String>, String>,
+    guarded: Result<Vec<String>, String>,
 }
 
-impl Changes {
-    pub(crate) fn of(git: &Git, run: &Run) -> Changes {
-        Changes { files: changes(git, run), held: held_files(git, run) }
+impl WorkChanges {
+    pub(crate) fn read(git: &Git, run: &Run) -> WorkChanges {
+        WorkChanges { files: changed_files(git, run), guarded: guarded_files(git, run) }
     }
 
     /// Returns the first protected and trust-relevant files that the work changes, if they could be
     /// read.
-    pub(crate) fn first_held(&self) -> Option<Vec<String>> {
-        let files = self.held.as_ref().ok()?;
+    pub(crate) fn first_guarded(&self) -> Option<Vec<String>> {
+        let files = self.guarded.as_ref().ok()?;
         Some(files.iter().take(MAX_LEFT_OUT).cloned().collect())
     }
 }
 
-fn page(run: &Run, leg: u32, changes: Changes, audience: Audience) -> Page {
-    let private = audience == Audience::Operator;
-    let row = run_card::row(run);
-    let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());
-    let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.word());
-    let mut page = Page::new(&format!("{}: {ending}", run.spec.name));
-    let held = changes.held.clone();
-    page.lead(lead(changes.held));
-    page.part("", ended(run, leg, private));
-    page.part("Asked", asked(run, private));
-    page.part("Understood", run.triage.iter().map(|t| Part::Quote(t.understanding.clone())));
-    page.part("Planned", plan::planned(run));
+fn build_page(run: &Run, leg: u32, changes: WorkChanges, audience: CardAudience) -> ReportPage {
+    let private = audience == CardAudience::Operator;
+    let row = projection::run::row(run);
+    let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.attempt());
+    let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.as_str());
+    let mut page = ReportPage::new(&format!("{}: {ending}", run.spec.name));
+    let held = changes.guarded.clone();
+    page.add_lead(lead_parts(changes.guarded));
+    page.add_section("", ending_parts(run, leg, private));
+    page.add_section("Asked", goal_parts(run, private));
+    page.add_section(
+        "Understood",
+        run.triage.iter().map(|t| PagePart::Quote(t.understanding.clone())),
+    );
+    page.add_section("Planned", plan::plan_parts(run));
     if private {
-        page.part("Decided", listed(decided(run)));
+        page.add_section("Decided", list_part(decision_lines(run)));
     }
-    page.part("Changed", changed(changes.files));
-    page.part("Proved", proved(&row));
-    page.part("Reviewed", run.reviews.iter().flat_map(reviewed));
-    page.part("Still open", listed(open(run, &row, held)));
-    page.part("Used", listed(used(run, &row, leg)));
+    page.add_section("Changed", change_parts(changes.files));
+    page.add_section("Proved", proof_parts(&row));
+    page.add_section("Reviewed", run.reviews.iter().flat_map(review_parts));
+    page.add_section("Still open", list_part(open_points(run, &row, held)));
+    page.add_section("Used", list_part(usage_lines(run, &row, leg)));
     page
 }
 
-fn ended(run: &Run, leg: &Leg, private: bool) -> Vec<Part> {
+fn ending_parts(run: &Run, leg: &RunAttempt, private: bool) -> Vec<PagePart> {
     let detail = leg.sealed.as_ref().map(|outcome| outcome.detail.clone());
     let detail = detail.filter(|detail| !detail.is_empty());
-    let stage = run.stage.word().replace('_', " ");
-    let why = detail
-        .map(|detail| vec![Part::Text(format!("Ended in stage {stage}:")), Part::Quote(detail)]);
+    let stage = run.stage.as_str().replace('_', " ");
+    let why = detail.map(|detail| {
+        vec![PagePart::Text(format!("Ended in stage {stage}:")), PagePart::Quote(detail)]
+    });
     let project = if private { format!(", {}", run.spec.project) } else { String::new() };
-    [vec![Part::Text(format!("Run {}{project}", run.id))], why.unwrap_or_default()].concat()
+    [vec![PagePart::Text(format!("Run {}{project}", run.id))], why.unwrap_or_default()].concat()
 }
 
-fn asked(run: &Run, private: bool) -> Vec<Part> {
+fn goal_parts(run: &Run, private: bool) -> Vec<PagePart> {
     let spec = if private { run.spec.spec.as_ref() } else { None };
-    let spec =
-        spec.map(|spec| [Part::Text("The specification:".to_owned()), Part::Quote(spec.clone())]);
-    [vec![Part::Quote(run.spec.goal.clone())], spec.into_iter().flatten().collect()].concat()
+    let spec = spec.map(|spec| {
+        [PagePart::Text("The specification:".to_owned()), PagePart::Quote(spec.clone())]
+    });
+    [vec![PagePart::Quote(run.spec.goal.clone())], spec.into_iter().flatten().collect()].concat()
 }
 
-fn decided(run: &Run) -> Vec<String> {
+fn decision_lines(run: &Run) -> Vec<String> {
     let answer = |answer: &Option<Vec<String>>| match answer {
         Some(all) => all.join("; "),
         None => "a secret".to_owned(),
@@ -175,11 +183,11 @@ fn decided(run: &Run) -> Vec<String> {
     run.decisions.iter().map(|one| format!("{} → {}", one.question, answer(&one.answer))).collect()
 }
 
-fn changed(changes: Result<Vec<FileChange>, String>) -> Vec<Part> {
+fn change_parts(changes: Result<Vec<FileChange>, String>) -> Vec<PagePart> {
     let changes = match changes {
-        Ok(changes) if changes.is_empty() => return vec![Part::Text("Nothing.".to_owned())],
+        Ok(changes) if changes.is_empty() => return vec![PagePart::Text("Nothing.".to_owned())],
         Ok(changes) => changes,
-        Err(why) => return vec![Part::Text(format!("The changes could not be read: {why}"))],
+        Err(why) => return vec![PagePart::Text(format!("The changes could not be read: {why}"))],
     };
     let lines = changes.iter().filter_map(|change| change.lines.as_ref());
     let (added, removed) =
@@ -188,16 +196,19 @@ fn changed(changes: Result<Vec<FileChange>, String>) -> Vec<Part> {
         Some(lines) => format!("{} (+{} −{})", change.path, lines.added, lines.removed),
         None => format!("{} (binary)", change.path),
     };
-    let more = changes.len().saturating_sub(FILES);
+    let more = changes.len().saturating_sub(MAX_FILES);
     let more = (more > 0).then(|| format!("and {more} more"));
     vec![
-        Part::Text(format!("{}, +{added} −{removed} lines:", counted(changes.len(), "file"))),
-        Part::List(changes.iter().take(FILES).map(file).chain(more).collect()),
+        PagePart::Text(format!(
+            "{}, +{added} −{removed} lines:",
+            count_noun(changes.len(), "file")
+        )),
+        PagePart::List(changes.iter().take(MAX_FILES).map(file).chain(more).collect()),
     ]
 }
 
-fn proved(row: &RunRow) -> Vec<Part> {
-    let checks = row.checks.iter().map(receipt).collect::<Vec<_>>();
+fn proof_parts(row: &RunRow) -> Vec<PagePart> {
+    let checks = row.checks.iter().map(check_line).collect::<Vec<_>>();
     let verdict = match (row.proved, &row.commit) {
         (true, Some(commit)) => format!("Every check passed on the tree of commit {commit}."),
         (false, Some(commit)) if checks.is_empty() => {
@@ -206,11 +217,11 @@ fn proved(row: &RunRow) -> Vec<Part> {
         (false, Some(commit)) => format!("Not every check passed on the tree of commit {commit}."),
         (_, None) => "There is no work to prove.".to_owned(),
     };
-    vec![Part::Text(verdict), Part::List(checks)]
+    vec![PagePart::Text(verdict), PagePart::List(checks)]
 }
 
 /// Renders the evidence of one check: command, tree, result, and location of its output.
-fn receipt(check: &CheckRow) -> String {
+fn check_line(check: &CheckRow) -> String {
     let part = |what: &str, value: &Option<String>| value.as_ref().map(|v| format!("{what}{v}"));
     let by = check.by.as_deref().map(|by| match by {
         "agent" => "written by an agent, which proves nothing alone",
@@ -232,21 +243,21 @@ fn receipt(check: &CheckRow) -> String {
     format!("{}: {}{parts}", check.command, check.result)
 }
 
-fn reviewed(one: &Reviewed) -> Vec<Part> {
+fn review_parts(one: &StageReview) -> Vec<PagePart> {
     let of = one.task.as_ref().map(|task| format!(" of {task}"));
-    let stage = one.stage.word().replace('_', " ") + &of.unwrap_or_default();
+    let stage = one.stage.as_str().replace('_', " ") + &of.unwrap_or_default();
     let count = match one.review.findings.len() {
         0 => "nothing found".to_owned(),
-        some => counted(some, "finding"),
+        some => count_noun(some, "finding"),
     };
     let list = one.review.findings.iter().map(|finding| {
         let mended = if finding.repaired { ", fixed by the reviewer" } else { "" };
-        format!("{}{mended}", told(finding))
+        format!("{}{mended}", describe_finding(finding))
     });
-    vec![Part::Text(format!("{stage} {}: {count}", one.cycle)), Part::List(list.collect())]
+    vec![PagePart::Text(format!("{stage} {}: {count}", one.cycle)), PagePart::List(list.collect())]
 }
 
-fn told(finding: &Finding) -> String {
+fn describe_finding(finding: &Finding) -> String {
     let place = match (&finding.file, finding.line) {
         (Some(file), Some(line)) => format!(" ({file}:{line})"),
         (Some(file), None) => format!(" ({file})"),
@@ -254,10 +265,10 @@ fn told(finding: &Finding) -> String {
     };
     let detail =
         if finding.detail.is_empty() { String::new() } else { format!(": {}", finding.detail) };
-    format!("{}: {}{place}{detail}", finding.severity.word(), finding.title)
+    format!("{}: {}{place}{detail}", finding.severity.as_str(), finding.title)
 }
 
-fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<String> {
+fn open_points(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<String> {
     let held = held.unwrap_or_default();
     let held = (!held.is_empty()).then(|| {
         let more = held.len().saturating_sub(MAX_LEFT_OUT);
@@ -265,7 +276,7 @@ fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<Strin
         let listed: Vec<String> = held.into_iter().take(MAX_LEFT_OUT).chain(more).collect();
         format!("to be reviewed: the changes of {}", listed.join(", "))
     });
-    let left_out = run_card::left_out(run);
+    let left_out = projection::run::left_out_paths(run);
     let left_out = (!left_out.is_empty())
         .then(|| format!("not in the verified tree: {}", left_out.join(", ")));
     let unproved = row.checks.iter().filter(|check| check.result != "passed");
@@ -279,11 +290,11 @@ fn open(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Vec<Strin
     };
     let remarks = row.landing.remarks.iter().map(|remark| format!("not addressed: {remark}"));
     let files = held.into_iter().chain(left_out);
-    let told = run.open_findings().map(told).chain(unproved).chain(files);
+    let told = run.open_findings().map(describe_finding).chain(unproved).chain(files);
     told.chain(landing).chain(remarks).collect()
 }
 
-fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {
+fn usage_lines(run: &Run, row: &RunRow, leg: &RunAttempt) -> Vec<String> {
     let tokens =
         format!("tokens: {} in, {} out, in {} turns", row.usage.input, row.usage.output, row.turns);
     let cost = row.cost.as_ref().map(|cost| format!("cost: {} {}", cost.amount, cost.currency));
@@ -293,10 +304,10 @@ fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {
     [Some(tokens), cost, Some(time)].into_iter().flatten().collect()
 }
 
-fn counted(count: usize, what: &str) -> String {
+fn count_noun(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn listed(items: Vec<String>) -> Vec<Part> {
-    if items.is_empty() { Vec::new() } else { vec![Part::List(items)] }
+fn list_part(items: Vec<String>) -> Vec<PagePart> {
+    if items.is_empty() { Vec::new() } else { vec![PagePart::List(items)] }
 }

@@ -2,16 +2,19 @@
 //! the caches.
 
 use provost_core::{
-    ids::{RunId, SessionId, StandingId},
+    ids::{RunId, SessionId, TeamId},
     run::{self, Run},
     session::{Event, Session},
-    task::{self, Task},
+    team::{self, Team},
     time::Moment,
 };
-use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId, Words};
+use provost_ledger::{
+    FoldedStream, NewEvent, PendingItem, RecordedEvent, StoredSnapshot, StreamId, StreamSnapshot,
+    TermSet,
+};
 use serde::de::DeserializeOwned;
 
-use crate::{card, run_card, shell::Clock, task_card, words};
+use crate::{projection, search_terms, shell::Clock};
 
 /// The stream kind of sessions.
 pub const SESSION: &str = "session";
@@ -20,7 +23,7 @@ pub const SESSION: &str = "session";
 pub const RUN: &str = "run";
 
 /// The stream kind of teams.
-pub const TASK: &str = "task";
+pub const TEAM: &str = "task";
 
 /// The version of the fold. A snapshot of another version is discarded.
 pub const FOLD_VERSION: u32 = 4;
@@ -32,29 +35,29 @@ pub const SNAPSHOT_EVERY: u64 = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{stream} is not a session's stream")]
-    NoSession { stream: String },
+    NotASession { stream: String },
     #[error("event {version} of {stream}: {source}")]
-    Event { stream: String, version: u64, source: provost_core::stored::DecodeError },
+    Event { stream: String, version: u64, source: provost_core::event_codec::DecodeError },
     #[error("{stream} is not a run's stream")]
-    NoRun { stream: String },
+    NotARun { stream: String },
     #[error("{stream} is not a team's stream")]
-    NoTask { stream: String },
+    NotATeam { stream: String },
     #[error("{stream} does not begin with an opening event")]
     NotOpened { stream: String },
 }
 
 /// Whether this program understands an event.
 pub fn is_known(kind: &str, v: u16) -> bool {
-    let kinds = [Event::KINDS, run::Event::KINDS, task::Event::KINDS];
+    let kinds = [Event::KINDS, run::Event::KINDS, team::Event::KINDS];
     kinds.into_iter().any(|known| known.contains(&(kind, v)))
 }
 
-pub fn stream_id(session: SessionId) -> StreamId {
+pub fn session_stream_id(session: SessionId) -> StreamId {
     StreamId::new(format!("{SESSION}/{session}")).expect("a kind, a slash and a UUID name a stream")
 }
 
 pub fn session_id(stream: &str) -> Result<SessionId, Error> {
-    let no = || Error::NoSession { stream: stream.to_owned() };
+    let no = || Error::NotASession { stream: stream.to_owned() };
     let key = stream.strip_prefix("session/").ok_or_else(no)?;
     key.parse().map_err(|_| no())
 }
@@ -64,17 +67,17 @@ pub fn run_stream_id(run: RunId) -> StreamId {
 }
 
 pub fn run_id(stream: &str) -> Result<RunId, Error> {
-    let no = || Error::NoRun { stream: stream.to_owned() };
+    let no = || Error::NotARun { stream: stream.to_owned() };
     let key = stream.strip_prefix("run/").ok_or_else(no)?;
     key.parse().map_err(|_| no())
 }
 
-pub fn task_stream_id(task: StandingId) -> StreamId {
-    StreamId::new(format!("{TASK}/{task}")).expect("a kind, a slash and a UUID name a stream")
+pub fn team_stream_id(task: TeamId) -> StreamId {
+    StreamId::new(format!("{TEAM}/{task}")).expect("a kind, a slash and a UUID name a stream")
 }
 
-pub fn task_id(stream: &str) -> Result<StandingId, Error> {
-    let no = || Error::NoTask { stream: stream.to_owned() };
+pub fn team_id(stream: &str) -> Result<TeamId, Error> {
+    let no = || Error::NotATeam { stream: stream.to_owned() };
     let key = stream.strip_prefix("task/").ok_or_else(no)?;
     key.parse().map_err(|_| no())
 }
@@ -84,53 +87,53 @@ pub fn task_id(stream: &str) -> Result<StandingId, Error> {
 pub enum Subject {
     Session(SessionId),
     Run(RunId),
-    Task(StandingId),
+    Team(TeamId),
 }
 
 /// Returns the subject of a stream.
-pub fn subject(stream: &str) -> Result<Subject, Error> {
+pub fn parse_subject(stream: &str) -> Result<Subject, Error> {
     match stream.split_once('/') {
         Some((RUN, _)) => run_id(stream).map(Subject::Run),
-        Some((TASK, _)) => task_id(stream).map(Subject::Task),
+        Some((TEAM, _)) => team_id(stream).map(Subject::Team),
         _ => session_id(stream).map(Subject::Session),
     }
 }
 
-pub fn to_core(at: provost_ledger::Moment) -> Moment {
+pub fn to_core(at: provost_ledger::ClockReading) -> Moment {
     Moment { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
 }
 
-pub fn to_ledger(at: Moment) -> provost_ledger::Moment {
-    provost_ledger::Moment { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
+pub fn to_ledger(at: Moment) -> provost_ledger::ClockReading {
+    provost_ledger::ClockReading { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
 }
 
-pub(crate) fn new_event(event: &Event, actor: &str) -> NewEvent {
+pub(crate) fn new_session_event(event: &Event, actor: &str) -> NewEvent {
     let (kind, v) = event.kind();
-    recorded(kind, v, actor, event.encode(), words::of_event(event))
+    encode_event(kind, v, actor, event.encode(), search_terms::session_event_terms(event))
 }
 
-fn recorded(kind: &str, v: u16, actor: &str, data: String, words: Words) -> NewEvent {
-    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data, words }
+fn encode_event(kind: &str, v: u16, actor: &str, data: String, words: TermSet) -> NewEvent {
+    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data, search_terms: words }
 }
 
 pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
     let (kind, v) = event.kind();
-    recorded(kind, v, actor, event.encode(), words::of_run_event(event))
+    encode_event(kind, v, actor, event.encode(), search_terms::run_event_terms(event))
 }
 
-pub(crate) fn new_task_event(event: &task::Event, actor: &str) -> NewEvent {
+pub(crate) fn new_team_event(event: &team::Event, actor: &str) -> NewEvent {
     let (kind, v) = event.kind();
-    recorded(kind, v, actor, event.encode(), words::of_task_event(event))
+    encode_event(kind, v, actor, event.encode(), search_terms::team_event_terms(event))
 }
 
 /// Folds a session from its records, beginning at a snapshot if there is a usable one.
-pub fn fold(
+pub fn fold_session(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
-    records: &[Recorded],
+    records: &[RecordedEvent],
 ) -> Result<Session, Error> {
     let id = session_id(stream.as_str())?;
-    let mut session: Option<Session> = snapshot.and_then(restore);
+    let mut session: Option<Session> = snapshot.and_then(restore_snapshot);
     for record in records {
         let event = Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
             Error::Event { stream: stream.to_string(), version: record.version, source }
@@ -149,10 +152,10 @@ pub fn fold(
 pub fn fold_run(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
-    records: &[Recorded],
+    records: &[RecordedEvent],
 ) -> Result<Run, Error> {
     let id = run_id(stream.as_str())?;
-    let mut run: Option<Run> = snapshot.and_then(restore);
+    let mut run: Option<Run> = snapshot.and_then(restore_snapshot);
     for record in records {
         let event = run::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
             Error::Event { stream: stream.to_string(), version: record.version, source }
@@ -168,22 +171,22 @@ pub fn fold_run(
 }
 
 /// Folds a team from its records, beginning at a snapshot if there is a usable one.
-pub fn fold_task(
+pub fn fold_team(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
-    records: &[Recorded],
-) -> Result<Task, Error> {
-    let id = task_id(stream.as_str())?;
-    let mut task: Option<Task> = snapshot.and_then(restore);
+    records: &[RecordedEvent],
+) -> Result<Team, Error> {
+    let id = team_id(stream.as_str())?;
+    let mut task: Option<Team> = snapshot.and_then(restore_snapshot);
     for record in records {
         let event =
-            task::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
+            team::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
                 Error::Event { stream: stream.to_string(), version: record.version, source }
             })?;
         let at = to_core(record.at);
         match (&mut task, &event) {
             (Some(task), event) => task.evolve(at, event),
-            (None, task::Event::TaskOpened(opened)) => task = Some(Task::open(id, at, opened)),
+            (None, team::Event::TeamOpened(opened)) => task = Some(Team::open(id, at, opened)),
             (None, _) => break,
         }
     }
@@ -191,32 +194,36 @@ pub fn fold_task(
 }
 
 /// Returns the version after which records are needed besides a snapshot.
-pub fn usable<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
-    let usable = |stored: &&StoredSnapshot| restore::<T>(stored).is_some();
+pub fn usable_snapshot_version<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
+    let usable = |stored: &&StoredSnapshot| restore_snapshot::<T>(stored).is_some();
     snapshot.filter(usable).map_or(0, |stored| stored.version)
 }
 
-fn restore<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
+fn restore_snapshot<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
     let current = stored.snapshot.fold_version == FOLD_VERSION;
     // A snapshot is a cache: one that cannot be read is ignored.
     current.then(|| serde_json::from_str(&stored.snapshot.data).ok()).flatten()
 }
 
-pub fn snapshot(session: &Session) -> Snapshot {
+pub fn session_snapshot(session: &Session) -> StreamSnapshot {
     let data = serde_json::to_string(session).expect("a session has string keys only");
-    Snapshot { fold_version: FOLD_VERSION, data }
+    StreamSnapshot { fold_version: FOLD_VERSION, data }
 }
 
 /// Returns the pending effects and the timer that the ledger stores with a session's events.
-pub fn owed(session: &Session) -> Vec<Owed> {
-    let mut owed: Vec<Owed> = session
+pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
+    let mut owed: Vec<PendingItem> = session
         .effects()
         .iter()
-        .map(|effect| Owed { key: effect.key(), kind: "effect".to_owned(), due_mono_ms: None })
+        .map(|effect| PendingItem {
+            key: effect.key(),
+            kind: "effect".to_owned(),
+            due_mono_ms: None,
+        })
         .collect();
-    owed.extend(session.deadline().map(|(at, due)| Owed {
+    owed.extend(session.deadline().map(|(at, due)| PendingItem {
         key: "timer".to_owned(),
-        kind: due.word().to_owned(),
+        kind: due.as_str().to_owned(),
         due_mono_ms: Some(at),
     }));
     owed
@@ -224,63 +231,66 @@ pub fn owed(session: &Session) -> Vec<Owed> {
 
 /// Returns the events that close the imported copy of a session, run or team of another home. Empty
 /// if it is already closed.
-pub fn close_elsewhere(
+pub fn close_imported(
     stream: &StreamId,
-    records: &[Recorded],
-) -> Result<Vec<(provost_ledger::Moment, NewEvent)>, String> {
+    records: &[RecordedEvent],
+) -> Result<Vec<(provost_ledger::ClockReading, NewEvent)>, String> {
     let last = records.iter().map(|record| record.at.mono_ms).max().unwrap_or(0);
     let now = Clock::after(last.saturating_add(1)).now();
-    let events = closings(stream, records, now).map_err(|why| why.to_string())?;
+    let events = closing_events(stream, records, now).map_err(|why| why.to_string())?;
     Ok(events.into_iter().map(|event| (to_ledger(now), event)).collect())
 }
 
-fn closings(stream: &StreamId, records: &[Recorded], now: Moment) -> Result<Vec<NewEvent>, Error> {
+fn closing_events(
+    stream: &StreamId,
+    records: &[RecordedEvent],
+    now: Moment,
+) -> Result<Vec<NewEvent>, Error> {
     const BY: &str = "import";
-    Ok(match subject(stream.as_str())? {
+    Ok(match parse_subject(stream.as_str())? {
         Subject::Session(_) => {
-            let session = fold(stream, None, records)?;
-            let events =
-                if session.is_closed() { Vec::new() } else { session.close_elsewhere(now) };
-            events.iter().map(|event| new_event(event, BY)).collect()
+            let session = fold_session(stream, None, records)?;
+            let events = if session.is_closed() { Vec::new() } else { session.close_imported(now) };
+            events.iter().map(|event| new_session_event(event, BY)).collect()
         }
         Subject::Run(_) => {
             let run = fold_run(stream, None, records)?;
-            run.close_elsewhere(now).iter().map(|event| new_run_event(event, BY)).collect()
+            run.close_imported(now).iter().map(|event| new_run_event(event, BY)).collect()
         }
-        Subject::Task(_) => {
-            let task = fold_task(stream, None, records)?;
-            task.close_elsewhere().iter().map(|event| new_task_event(event, BY)).collect()
+        Subject::Team(_) => {
+            let task = fold_team(stream, None, records)?;
+            task.close_imported().iter().map(|event| new_team_event(event, BY)).collect()
         }
     })
 }
 
-pub fn run_snapshot(run: &Run) -> Snapshot {
+pub fn run_snapshot(run: &Run) -> StreamSnapshot {
     let data = serde_json::to_string(run).expect("a run has string keys only");
-    Snapshot { fold_version: FOLD_VERSION, data }
+    StreamSnapshot { fold_version: FOLD_VERSION, data }
 }
 
-pub fn owed_by_run(run: &Run) -> Vec<Owed> {
+pub fn pending_run_effects(run: &Run) -> Vec<PendingItem> {
     let effects = run.effects();
-    let owed = |effect: &run::Effect| {
+    let owed = |effect: &run::RunEffect| {
         let (key, kind) = (effect.key(), "effect".to_owned());
-        Owed { key, kind, due_mono_ms: None }
+        PendingItem { key, kind, due_mono_ms: None }
     };
     effects.iter().map(owed).collect()
 }
 
-pub fn task_snapshot(task: &Task) -> Snapshot {
+pub fn team_snapshot(task: &Team) -> StreamSnapshot {
     let data = serde_json::to_string(task).expect("a task has string keys only");
-    Snapshot { fold_version: FOLD_VERSION, data }
+    StreamSnapshot { fold_version: FOLD_VERSION, data }
 }
 
-pub fn owed_by_task(task: &Task) -> Vec<Owed> {
+pub fn pending_team_effects(task: &Team) -> Vec<PendingItem> {
     let effects = task.effects();
-    let owed = effects.iter().map(|effect| Owed {
+    let owed = effects.iter().map(|effect| PendingItem {
         key: effect.key(),
         kind: "effect".to_owned(),
         due_mono_ms: None,
     });
-    let timer = task.deadline().map(|at| Owed {
+    let timer = task.deadline().map(|at| PendingItem {
         key: "timer".to_owned(),
         kind: "messages".to_owned(),
         due_mono_ms: Some(at),
@@ -289,50 +299,54 @@ pub fn owed_by_task(task: &Task) -> Vec<Owed> {
 }
 
 /// Refolds a whole stream, for `ledger verify` and `import`.
-pub fn refold(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
-    match subject(stream.as_str()) {
+pub fn refold(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
+    match parse_subject(stream.as_str()) {
         Ok(Subject::Run(_)) => return refold_run(stream, records),
-        Ok(Subject::Task(_)) => return refold_task(stream, records),
+        Ok(Subject::Team(_)) => return refold_team(stream, records),
         Ok(Subject::Session(_)) | Err(_) => {}
     }
-    let session = fold(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(Folded {
+    let session = fold_session(stream, None, records).map_err(|why| why.to_string())?;
+    Ok(FoldedStream {
         open: !session.is_closed(),
-        owed: owed(&session),
-        card: Some(card::text(&session)),
-        snapshot: Some(snapshot(&session)),
-        found_by: words::of_session(&session),
-        words: words_of(records, Event::decode, words::of_event),
+        pending: pending_effects(&session),
+        projection: Some(projection::session::to_json(&session)),
+        snapshot: Some(session_snapshot(&session)),
+        search_terms: search_terms::session_terms(&session),
+        event_terms: search_terms_of(records, Event::decode, search_terms::session_event_terms),
     })
 }
 
-fn refold_run(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
+fn refold_run(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
     let run = fold_run(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(Folded {
+    Ok(FoldedStream {
         open: !run.is_closed(),
-        owed: owed_by_run(&run),
-        card: Some(run_card::text(&run)),
+        pending: pending_run_effects(&run),
+        projection: Some(projection::run::to_json(&run)),
         snapshot: Some(run_snapshot(&run)),
-        found_by: words::of_run(&run),
-        words: words_of(records, run::Event::decode, words::of_run_event),
+        search_terms: search_terms::run_terms(&run),
+        event_terms: search_terms_of(records, run::Event::decode, search_terms::run_event_terms),
     })
 }
 
-fn refold_task(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
-    let task = fold_task(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(Folded {
+fn refold_team(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
+    let task = fold_team(stream, None, records).map_err(|why| why.to_string())?;
+    Ok(FoldedStream {
         open: !task.is_closed(),
-        owed: owed_by_task(&task),
-        card: Some(task_card::text(&task)),
-        snapshot: Some(task_snapshot(&task)),
-        found_by: words::of_task(&task),
-        words: words_of(records, task::Event::decode, words::of_task_event),
+        pending: pending_team_effects(&task),
+        projection: Some(projection::team::to_json(&task)),
+        snapshot: Some(team_snapshot(&task)),
+        search_terms: search_terms::team_terms(&task),
+        event_terms: search_terms_of(records, team::Event::decode, search_terms::team_event_terms),
     })
 }
 
-type Decode<E> = fn(&str, u16, &str) -> Result<E, provost_core::stored::DecodeError>;
+type Decode<E> = fn(&str, u16, &str) -> Result<E, provost_core::event_codec::DecodeError>;
 
-fn words_of<E>(records: &[Recorded], decode: Decode<E>, words: fn(&E) -> Words) -> Vec<Words> {
-    let read = |record: &Recorded| decode(&record.kind, record.v, &record.data).ok();
+fn search_terms_of<E>(
+    records: &[RecordedEvent],
+    decode: Decode<E>,
+    words: fn(&E) -> TermSet,
+) -> Vec<TermSet> {
+    let read = |record: &RecordedEvent| decode(&record.kind, record.v, &record.data).ok();
     records.iter().map(|record| read(record).as_ref().map(words).unwrap_or_default()).collect()
 }

@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use provost_sys::origin::{HELPER, MARK};
 
-use crate::apart::StandIns;
-use crate::confine::{self, Programs};
+use crate::confine::{self, AllowedPrograms};
 use crate::escape::{last_lines, printable, printable_line};
-use crate::guard::{self, Setting};
-use crate::known::Known;
-use crate::long::{CutOffCall, LongCall, LongCalls, LongEnd};
-use crate::process::{self, End, Limits};
+use crate::guard::{self, GitSetting};
+use crate::isolated_repo::StandIns;
+use crate::long_call::{CutOffCall, LongCall, LongCallResult, LongCalls};
+use crate::process::{self, ProcessLimits, RunEnd};
 use crate::settings;
+use crate::settings_cache::SettingsCache;
 
 /// The default time limit of a git call.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -59,11 +59,11 @@ pub struct Git {
     time_limit: Duration,
     lock_limit: Duration,
     long_calls: Option<Arc<dyn LongCalls>>,
-    known: Known,
+    settings_cache: SettingsCache,
     stand_ins: StandIns,
     /// The programs that git may execute; determined at the first call. None if they cannot be
     /// limited.
-    programs: Arc<OnceLock<Option<Programs>>>,
+    programs: Arc<OnceLock<Option<AllowedPrograms>>>,
     trusted_filters: Arc<TrustedFilters>,
 }
 
@@ -77,7 +77,7 @@ pub enum Error {
     #[error("work in {}: the directory is gone", printable_line(.path.as_os_str().as_bytes()))]
     NoDirectory { path: PathBuf },
     #[error("run `{command}`: {exit}\n{stderr}")]
-    Failed { command: String, exit: Exit, stderr: String },
+    Failed { command: String, exit: GitExit, stderr: String },
     #[error("run `{command}`: no result after {limit:?}")]
     TimedOut { command: String, limit: Duration },
     #[error("run `{command}`: more than {limit} bytes of output")]
@@ -85,9 +85,9 @@ pub enum Error {
     #[error("parse the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
     #[error("run `{command}`: {why}")]
-    CutOff { command: String, why: String },
+    Interrupted { command: String, why: String },
     #[error("run `{command}`: {why}")]
-    NoRoom { command: String, why: String },
+    DiskFull { command: String, why: String },
     #[error("run `{command}`: the daemon is stopping, and the command continues without it")]
     Abandoned { command: String },
     #[error("wait for {}: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
@@ -104,7 +104,7 @@ pub enum Error {
 
 /// How git ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum GitExit {
     Code(i32),
     Signal(i32),
 }
@@ -129,7 +129,7 @@ impl Git {
             time_limit: DEFAULT_TIME_LIMIT,
             lock_limit: DEFAULT_LOCK_LIMIT,
             long_calls: None,
-            known: Known::default(),
+            settings_cache: SettingsCache::default(),
             stand_ins: StandIns::default(),
             programs: Arc::default(),
             trusted_filters: Arc::new(Vec::new),
@@ -186,20 +186,20 @@ impl Git {
     }
 
     /// Returns the programs that git may execute, which is git alone, if they can be limited.
-    fn programs(&self) -> Option<&Programs> {
+    fn programs(&self) -> Option<&AllowedPrograms> {
         self.programs.get_or_init(|| self.find_programs()).as_ref()
     }
 
-    fn find_programs(&self) -> Option<Programs> {
+    fn find_programs(&self) -> Option<AllowedPrograms> {
         if !confine::is_binary(&self.program) {
             return None;
         }
         let mut command = Command::new(&self.program);
         command.arg("--exec-path").current_dir("/").env_clear().stdin(Stdio::null());
-        let limits = Limits { time: self.time_limit, stdout: OUTPUT_LIMIT };
+        let limits = ProcessLimits { time: self.time_limit, stdout: OUTPUT_LIMIT };
         let finished = process::run(command, limits, None).ok()?;
         let path = finished.stdout.strip_suffix(b"\n")?;
-        Programs::of_git(&self.program, Path::new(OsStr::from_bytes(path)))
+        AllowedPrograms::for_git(&self.program, Path::new(OsStr::from_bytes(path)))
     }
 
     pub(crate) fn long_calls(&self) -> Option<&dyn LongCalls> {
@@ -233,8 +233,8 @@ impl Git {
         &self.home
     }
 
-    pub(crate) fn known(&self) -> &Known {
-        &self.known
+    pub(crate) fn settings_cache(&self) -> &SettingsCache {
+        &self.settings_cache
     }
 
     pub(crate) fn scratch(&self) -> &Path {
@@ -242,8 +242,8 @@ impl Git {
     }
 
     /// Prepares a call in a directory.
-    pub(crate) fn call(&self, directory: &Path) -> Call<'_> {
-        Call {
+    pub(crate) fn call(&self, directory: &Path) -> GitCall<'_> {
+        GitCall {
             git: self,
             directory: directory.to_owned(),
             args: Vec::new(),
@@ -263,26 +263,26 @@ impl fmt::Debug for Git {
 
 /// A git call that has not been run yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Call<'a> {
+pub(crate) struct GitCall<'a> {
     git: &'a Git,
     directory: PathBuf,
     args: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
-    settings: Vec<Setting>,
+    settings: Vec<GitSetting>,
     input: Option<Vec<u8>>,
     runs_filters: bool,
 }
 
 /// The output and exit status of a git call.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct GitOutput {
     pub(crate) command: String,
-    pub(crate) exit: Exit,
+    pub(crate) exit: GitExit,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
-impl Call<'_> {
+impl GitCall<'_> {
     pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
@@ -293,7 +293,7 @@ impl Call<'_> {
         self
     }
 
-    pub(crate) fn settings(mut self, settings: &[Setting]) -> Self {
+    pub(crate) fn settings(mut self, settings: &[GitSetting]) -> Self {
         self.settings.extend_from_slice(settings);
         self
     }
@@ -310,7 +310,7 @@ impl Call<'_> {
 
     /// Uses these filter drivers, which the operator trusts. The programs that their commands start
     /// are unknown, so git is not limited.
-    pub(crate) fn filters(mut self, filters: &[Setting]) -> Self {
+    pub(crate) fn filters(mut self, filters: &[GitSetting]) -> Self {
         self.runs_filters |= !filters.is_empty();
         self.settings(filters)
     }
@@ -324,25 +324,25 @@ impl Call<'_> {
     }
 
     /// Runs git; a non-zero exit code is an answer too.
-    pub(crate) fn ask(self) -> Result<Answer, Error> {
+    pub(crate) fn run_unchecked(self) -> Result<GitOutput, Error> {
         let command = self.line();
         // Git reads every worktree registration, and fails on one that another call is just
         // creating.
         let _alone = self
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
-        let limits = Limits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
+        let limits = ProcessLimits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
         let programs = if self.runs_filters { None } else { self.git.programs().cloned() };
         let finished = self
             .prepare()
             .and_then(|prepared| process::run(prepared, limits, programs))
             .map_err(|source| self.not_started(command.clone(), source))?;
         match finished.end {
-            End::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
-            End::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),
-            End::Exited(status) => Ok(Answer {
+            RunEnd::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
+            RunEnd::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),
+            RunEnd::Exited(status) => Ok(GitOutput {
                 command,
-                exit: Exit::from(status),
+                exit: GitExit::from(status),
                 stdout: finished.stdout,
                 stderr: finished.stderr,
             }),
@@ -350,20 +350,22 @@ impl Call<'_> {
     }
 
     /// Runs git as a long call. A call whose arguments are not all UTF-8 runs like any other.
-    pub(crate) fn ask_apart(self, calls: &dyn LongCalls) -> Result<Answer, Error> {
+    pub(crate) fn run_long(self, calls: &dyn LongCalls) -> Result<GitOutput, Error> {
         let command = self.line();
         let Some(call) = self.prepare().ok().and_then(|prepared| self.as_long_call(&prepared))
         else {
-            return self.ask();
+            return self.run_unchecked();
         };
         match calls.run(call) {
-            LongEnd::Exited { exit, stderr } => {
-                Ok(Answer { command, exit, stdout: Vec::new(), stderr })
+            LongCallResult::Exited { exit, stderr } => {
+                Ok(GitOutput { command, exit, stdout: Vec::new(), stderr })
             }
-            LongEnd::CutOff(why) => Err(Error::CutOff { command, why }),
-            LongEnd::NoRoom(why) => Err(Error::NoRoom { command, why }),
-            LongEnd::NotStarted(why) => Err(self.not_started(command, io::Error::other(why))),
-            LongEnd::Abandoned => Err(Error::Abandoned { command }),
+            LongCallResult::Interrupted(why) => Err(Error::Interrupted { command, why }),
+            LongCallResult::DiskFull(why) => Err(Error::DiskFull { command, why }),
+            LongCallResult::NotStarted(why) => {
+                Err(self.not_started(command, io::Error::other(why)))
+            }
+            LongCallResult::Abandoned => Err(Error::Abandoned { command }),
         }
     }
 
@@ -382,9 +384,9 @@ impl Call<'_> {
     }
 
     /// Runs git and expects exit code 0.
-    pub(crate) fn run(self) -> Result<Answer, Error> {
-        let answer = self.ask()?;
-        if answer.exit == Exit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
+    pub(crate) fn run(self) -> Result<GitOutput, Error> {
+        let answer = self.run_unchecked()?;
+        if answer.exit == GitExit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
     }
 
     fn touches_worktrees(&self) -> bool {
@@ -426,7 +428,7 @@ impl Call<'_> {
     }
 }
 
-impl Answer {
+impl GitOutput {
     pub(crate) fn failure(self) -> Error {
         let stderr = last_lines(&self.stderr, STDERR_LINES);
         Error::Failed { command: self.command, exit: self.exit, stderr }
@@ -447,7 +449,7 @@ impl Answer {
         self.stdout.split(|byte| *byte == 0).filter(|item| !item.is_empty())
     }
 
-    pub(crate) fn complains_of(&self, phrase: &str) -> bool {
+    pub(crate) fn stderr_contains(&self, phrase: &str) -> bool {
         String::from_utf8_lossy(&self.stderr).contains(phrase)
     }
 }
@@ -471,8 +473,8 @@ impl Error {
             | Self::TimedOut { .. }
             | Self::TooMuchOutput { .. }
             | Self::Unexpected { .. }
-            | Self::CutOff { .. }
-            | Self::NoRoom { .. }
+            | Self::Interrupted { .. }
+            | Self::DiskFull { .. }
             | Self::Abandoned { .. }
             | Self::Settings(_)
             | Self::File { .. } => None,
@@ -480,13 +482,13 @@ impl Error {
     }
 
     /// Whether the same call may succeed later: it failed because of its surroundings.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Start { .. }
             | Self::Failed { .. }
             | Self::TimedOut { .. }
-            | Self::CutOff { .. }
-            | Self::NoRoom { .. }
+            | Self::Interrupted { .. }
+            | Self::DiskFull { .. }
             | Self::Locked { .. }
             | Self::File { .. } => true,
             Self::NotFound { .. }
@@ -505,7 +507,7 @@ impl Error {
     }
 }
 
-impl From<ExitStatus> for Exit {
+impl From<ExitStatus> for GitExit {
     fn from(status: ExitStatus) -> Self {
         match status.code() {
             Some(code) => Self::Code(code),
@@ -514,7 +516,7 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for GitExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),

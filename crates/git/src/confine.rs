@@ -29,12 +29,12 @@ const MAX_LOADER: u64 = 4096;
 
 /// The files and directories below which a process may execute programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Programs(Vec<PathBuf>);
+pub(crate) struct AllowedPrograms(Vec<PathBuf>);
 
-impl Programs {
+impl AllowedPrograms {
     /// Returns what git needs: its program, its own commands and its loader. None for a git that is
     /// not a binary: the programs that a script starts are unknown.
-    pub(crate) fn of_git(program: &Path, exec_path: &Path) -> Option<Self> {
+    pub(crate) fn for_git(program: &Path, exec_path: &Path) -> Option<Self> {
         if !exec_path.is_absolute() {
             return None;
         }
@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn confined_thread_starts_only_what_is_allowed() {
+    fn confined_thread_starts_only_allowed_programs() {
         let sh = fs::canonicalize("/bin/sh").unwrap();
         let loader = loader_of(&sh).unwrap();
-        let programs = Programs([Some(sh), loader].into_iter().flatten().collect());
+        let programs = AllowedPrograms([Some(sh), loader].into_iter().flatten().collect());
         let confined = std::thread::spawn(move || {
             let enforced = programs.restrict().unwrap().ruleset != RulesetStatus::NotEnforced;
             let run =

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_what_could_drive_a_terminal() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(printable(b"a\x1b[31mb\r\n"), "a\\u{1b}[31mb\\u{d}\n");
         assert_eq!(printable("x\u{202e}y".as_bytes()), "x\\u{202e}y");
         assert_eq!(printable_line(b"a\nb\tc\xff"), "a\\nb\\tc\u{fffd}");

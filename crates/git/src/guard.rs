@@ -62,7 +62,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
 ];
 
 /// One setting, overriding the repository's.
-pub(crate) type Setting = (OsString, OsString);
+pub(crate) type GitSetting = (OsString, OsString);
 
 /// Returns the environment variables that carry the settings.
 pub(crate) fn as_variables<'a>(

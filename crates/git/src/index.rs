@@ -10,7 +10,7 @@ use std::path::Path;
 use provost_sys::agent_file;
 use tempfile::TempDir;
 
-use crate::command::{Answer, Error};
+use crate::command::{Error, GitOutput};
 use crate::names::{Oid, RepoPath};
 use crate::repo::{Repo, answer_oid};
 use crate::submodules::MAX_DEPTH;
@@ -23,7 +23,7 @@ pub(crate) struct Staging<'a> {
 
 impl<'a> Staging<'a> {
     /// Copies the checkout's index.
-    pub(crate) fn of(repo: &Repo<'a>) -> Result<Self, Error> {
+    pub(crate) fn open(repo: &Repo<'a>) -> Result<Self, Error> {
         let scratch = repo.git().scratch();
         let directory =
             TempDir::with_prefix_in("provost-index-", scratch).map_err(Error::file(scratch))?;
@@ -45,7 +45,7 @@ impl<'a> Staging<'a> {
 
     /// Lists everything that differs from HEAD or is untracked: two letters, a blank and a path
     /// each. Only a repository is listed as a directory.
-    pub(crate) fn status(&self) -> Result<Answer, Error> {
+    pub(crate) fn status(&self) -> Result<GitOutput, Error> {
         let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
         self.repo.read_files(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
     }
@@ -122,15 +122,15 @@ impl<'a> Staging<'a> {
 
 /// Entries whose flags keep git from looking at the file.
 #[derive(Debug, Default)]
-pub(crate) struct Flagged {
+pub(crate) struct FlaggedEntries {
     pub(crate) assumed: Vec<RepoPath>,
     pub(crate) skipped: Vec<RepoPath>,
 }
 
 /// Returns the flagged entries of an index.
-pub(crate) fn flagged(repo: &Repo<'_>) -> Result<Flagged, Error> {
+pub(crate) fn flagged(repo: &Repo<'_>) -> Result<FlaggedEntries, Error> {
     let answer = repo.read(["ls-files", "-v", "-z"]).run()?;
-    let mut flagged = Flagged::default();
+    let mut flagged = FlaggedEntries::default();
     for item in answer.items() {
         let [tag, b' ', path @ ..] = item else { return Err(answer.unexpected()) };
         if tag.is_ascii_lowercase() {
@@ -174,7 +174,7 @@ fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Erro
     if depth == 0 {
         return Ok(true);
     }
-    let staging = Staging::of(&inner)?;
+    let staging = Staging::open(&inner)?;
     staging.reveal()?;
     if !staging.status()?.stdout.is_empty() {
         return Ok(true);
@@ -189,13 +189,13 @@ fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Erro
 
 /// Lists everything that differs from the index, including deleted files. Only an untracked
 /// repository is listed as a directory, with a trailing slash.
-fn candidates(repo: &Repo<'_>) -> Result<Answer, Error> {
+fn candidates(repo: &Repo<'_>) -> Result<GitOutput, Error> {
     let args = ["ls-files", "--modified", "--others", "--exclude-standard", "-z"];
     repo.read_files(args).run()
 }
 
 /// Returns the untracked repositories among the candidates.
-fn embedded(candidates: &Answer) -> Vec<RepoPath> {
+fn embedded(candidates: &GitOutput) -> Vec<RepoPath> {
     candidates.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect()
 }
 
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_copy_of_an_index_is_as_old_as_the_index() {
+    fn index_copy_keeps_the_modification_time() {
         let directory = tempfile::tempdir().unwrap();
         let (original, copy) = (directory.path().join("a"), directory.path().join("b"));
         fs::write(&original, "index").unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_index_is_no_copy() {
+    fn missing_index_makes_no_copy() {
         let directory = tempfile::tempdir().unwrap();
         copy_index(&directory.path().join("a"), &directory.path().join("b")).unwrap();
         assert!(!directory.path().join("b").exists());

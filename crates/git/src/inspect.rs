@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::command::{Answer, Error, Git};
+use crate::command::{Error, Git, GitOutput};
 use crate::index::Staging;
 use crate::names::{Oid, RefName, RepoPath};
 use crate::project::Project;
@@ -11,7 +11,7 @@ use crate::repo::Repo;
 /// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Head {
+pub enum GitHead {
     /// A branch with its commit.
     Branch { name: RefName, commit: Oid },
     /// A branch without a commit yet.
@@ -24,15 +24,15 @@ pub enum Head {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileChange {
     pub path: RepoPath,
-    pub kind: ChangeKind,
+    pub kind: FileChangeKind,
     /// Lines added and removed; `None` for a binary file or a submodule.
-    pub lines: Option<Lines>,
+    pub lines: Option<LineCounts>,
 }
 
 /// How a file differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
+pub enum FileChangeKind {
     Added,
     Deleted,
     Modified,
@@ -42,12 +42,12 @@ pub enum ChangeKind {
 
 /// Lines added and removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Lines {
+pub struct LineCounts {
     pub added: u64,
     pub removed: u64,
 }
 
-impl Head {
+impl GitHead {
     /// Returns the commit, if there is one.
     pub fn commit(&self) -> Option<&Oid> {
         match self {
@@ -66,8 +66,8 @@ impl Head {
 }
 
 /// Returns the state of HEAD in the project's checkout.
-pub fn head(git: &Git, project: &Project) -> Result<Head, Error> {
-    head_of(&project.repo(git)?)
+pub fn read_head(git: &Git, project: &Project) -> Result<GitHead, Error> {
+    head_of_repo(&project.repo(git)?)
 }
 
 /// Returns the tree of an expression (a commit, a ref, a tree), if it exists.
@@ -77,7 +77,7 @@ pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<O
 
 /// Returns the files of the project's checkout that differ from its commit, without ignored ones.
 pub fn uncommitted(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
-    let status = Staging::of(&project.repo(git)?)?.status()?;
+    let status = Staging::open(&project.repo(git)?)?.status()?;
     // Two letters and a blank precede each path.
     Ok(status.items().filter_map(|item| item.get(3..)).map(RepoPath::new).collect())
 }
@@ -119,7 +119,7 @@ pub fn changed_among(
 
 /// A regular file of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileAt {
+pub struct CommittedFile {
     pub path: String,
     pub content: Vec<u8>,
 }
@@ -131,7 +131,7 @@ pub fn files_at(
     project: &Project,
     commit: &Oid,
     wanted: impl Fn(&str) -> bool,
-) -> Result<Option<Vec<FileAt>>, Error> {
+) -> Result<Option<Vec<CommittedFile>>, Error> {
     let repo = project.repo(git)?;
     let listed = repo.read(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]).run()?;
     let mut files = Vec::new();
@@ -152,24 +152,24 @@ pub fn files_at(
             return Ok(None);
         }
         let content = repo.read(["cat-file", "blob", hash]).run()?.stdout;
-        files.push(FileAt { path: path.to_owned(), content });
+        files.push(CommittedFile { path: path.to_owned(), content });
     }
     Ok(Some(files))
 }
 
-pub(crate) fn head_of(repo: &Repo<'_>) -> Result<Head, Error> {
+pub(crate) fn head_of_repo(repo: &Repo<'_>) -> Result<GitHead, Error> {
     let name = repo.head_ref()?;
     let commit = repo.resolve("HEAD^{commit}")?;
     match (name, commit) {
-        (Some(name), Some(commit)) => Ok(Head::Branch { name, commit }),
-        (Some(name), None) => Ok(Head::Unborn { name }),
-        (None, Some(commit)) => Ok(Head::Detached { commit }),
-        (None, None) => Err(repo.read(["rev-parse", "HEAD"]).ask()?.failure()),
+        (Some(name), Some(commit)) => Ok(GitHead::Branch { name, commit }),
+        (Some(name), None) => Ok(GitHead::Unborn { name }),
+        (None, Some(commit)) => Ok(GitHead::Detached { commit }),
+        (None, None) => Err(repo.read(["rev-parse", "HEAD"]).run_unchecked()?.failure()),
     }
 }
 
 /// Reads raw records (`:modes hashes letter`, path), then one line count each.
-fn parse_changes(answer: &Answer) -> Option<Vec<FileChange>> {
+fn parse_changes(answer: &GitOutput) -> Option<Vec<FileChange>> {
     let mut items = answer.items().peekable();
     let mut changes = Vec::new();
     while let Some(meta) = items.next_if(|item| item.starts_with(b":")) {
@@ -182,21 +182,21 @@ fn parse_changes(answer: &Answer) -> Option<Vec<FileChange>> {
     Some(changes)
 }
 
-fn change_kind(letter: u8) -> Option<ChangeKind> {
+fn change_kind(letter: u8) -> Option<FileChangeKind> {
     match letter {
-        b'A' => Some(ChangeKind::Added),
-        b'D' => Some(ChangeKind::Deleted),
-        b'M' => Some(ChangeKind::Modified),
-        b'T' => Some(ChangeKind::Retyped),
+        b'A' => Some(FileChangeKind::Added),
+        b'D' => Some(FileChangeKind::Deleted),
+        b'M' => Some(FileChangeKind::Modified),
+        b'T' => Some(FileChangeKind::Retyped),
         _ => None,
     }
 }
 
-fn parse_lines(item: &[u8], path: &RepoPath) -> Option<Option<Lines>> {
+fn parse_lines(item: &[u8], path: &RepoPath) -> Option<Option<LineCounts>> {
     let counts = item.strip_suffix(path.as_bytes())?.strip_suffix(b"\t")?;
     let (added, removed) = std::str::from_utf8(counts).ok()?.split_once('\t')?;
     if added == "-" {
         return Some(None);
     }
-    Some(Some(Lines { added: added.parse().ok()?, removed: removed.parse().ok()? }))
+    Some(Some(LineCounts { added: added.parse().ok()?, removed: removed.parse().ok()? }))
 }

@@ -13,21 +13,21 @@ use std::os::unix::ffi::OsStrExt;
 
 use provost_sys::agent_file;
 
-use crate::command::{Answer, Error, Exit};
+use crate::command::{Error, GitExit, GitOutput};
 use crate::index::Staging;
 use crate::names::{Oid, RepoPath};
 use crate::repo::Repo;
 use crate::worktree::{LOCK_REASON, MAX_POINTER};
 
 /// How often an interrupted move is repeated.
-const MOVES: usize = 3;
+const MAX_MOVES: usize = 3;
 
 /// The mode and the object of an entry in a tree or an index.
-type Entry = (Vec<u8>, Vec<u8>);
+type TreeEntry = (Vec<u8>, Vec<u8>);
 
 /// A move of a checkout between commits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Move<'a> {
+pub(crate) struct CheckoutMove<'a> {
     pub(crate) from: &'a Oid,
     pub(crate) to: &'a Oid,
 }
@@ -37,18 +37,18 @@ pub(crate) struct Move<'a> {
 pub(crate) fn move_files(
     checkout: &Repo<'_>,
     args: &[&str],
-    between: Move<'_>,
-) -> Result<Answer, Error> {
+    between: CheckoutMove<'_>,
+) -> Result<GitOutput, Error> {
     let (mut tries, mut repaired) = (0, false);
     loop {
         tries += 1;
         remove_own_locks(checkout)?;
         let moved = checkout.when_unlocked(|checkout| checkout.change_files(args));
         match moved {
-            Err(Error::CutOff { .. }) if tries < MOVES => repaired = false,
-            Ok(answer) if is_in_the_way(&answer) && !repaired => {
+            Err(Error::Interrupted { .. }) if tries < MAX_MOVES => repaired = false,
+            Ok(answer) if refused_overwrite(&answer) && !repaired => {
                 repaired = true;
-                if !finish(checkout, between)? {
+                if !finish_move(checkout, between)? {
                     return Ok(answer);
                 }
             }
@@ -71,17 +71,18 @@ fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
 }
 
 /// Whether git refused to overwrite files.
-fn is_in_the_way(answer: &Answer) -> bool {
-    answer.exit != Exit::Code(0)
-        && (answer.complains_of("would be overwritten") || answer.complains_of("not uptodate"))
+fn refused_overwrite(answer: &GitOutput) -> bool {
+    answer.exit != GitExit::Code(0)
+        && (answer.stderr_contains("would be overwritten")
+            || answer.stderr_contains("not uptodate"))
 }
 
 /// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
 /// nothing else stands in the way of the move.
-fn finish(checkout: &Repo<'_>, between: Move<'_>) -> Result<bool, Error> {
+fn finish_move(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<bool, Error> {
     let changes = changes(checkout, between)?;
     let recorded = entries(checkout)?;
-    let staging = Staging::of(checkout)?;
+    let staging = Staging::open(checkout)?;
     staging.stage(changes.iter().map(|change| &change.path))?;
     let found = entries(staging.repo())?;
     let (mut written, mut torn) = (Vec::new(), Vec::new());
@@ -111,9 +112,10 @@ fn finish(checkout: &Repo<'_>, between: Move<'_>) -> Result<bool, Error> {
         let input: Vec<u8> =
             written.iter().flat_map(|path| path.as_bytes().iter().copied().chain([0])).collect();
         let update = ["update-index", "--add", "--remove", "-z", "--stdin"];
-        let call = |checkout: &Repo<'_>| checkout.write_files(update).input(input.clone()).ask();
+        let call =
+            |checkout: &Repo<'_>| checkout.write_files(update).input(input.clone()).run_unchecked();
         let updated = checkout.when_unlocked(call)?;
-        if updated.exit != Exit::Code(0) {
+        if updated.exit != GitExit::Code(0) {
             return Err(updated.failure());
         }
     }
@@ -121,13 +123,13 @@ fn finish(checkout: &Repo<'_>, between: Move<'_>) -> Result<bool, Error> {
 }
 
 /// A file that differs between two commits.
-struct Change {
+struct FileDelta {
     path: RepoPath,
-    old: Option<Entry>,
-    new: Option<Entry>,
+    old: Option<TreeEntry>,
+    new: Option<TreeEntry>,
 }
 
-fn changes(checkout: &Repo<'_>, between: Move<'_>) -> Result<Vec<Change>, Error> {
+fn changes(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<Vec<FileDelta>, Error> {
     let options = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
     let commits = [between.from.as_str(), between.to.as_str()];
     let answer = checkout.read(options.into_iter().chain(commits)).run()?;
@@ -141,17 +143,21 @@ fn changes(checkout: &Repo<'_>, between: Move<'_>) -> Result<Vec<Change>, Error>
 }
 
 /// Parses `:MODE MODE OBJECT OBJECT STATUS`. A side without the file has the mode 000000.
-fn change(raw: &[u8], path: &[u8]) -> Option<Change> {
+fn change(raw: &[u8], path: &[u8]) -> Option<FileDelta> {
     let mut fields = raw.strip_prefix(b":")?.split(|byte| *byte == b' ');
     let mut field = || fields.next().map(<[u8]>::to_vec);
     let (old_mode, new_mode, old, new) = (field()?, field()?, field()?, field()?);
     let entry = |mode: Vec<u8>, object| (mode != b"000000").then_some((mode, object));
-    Some(Change { path: RepoPath::new(path), old: entry(old_mode, old), new: entry(new_mode, new) })
+    Some(FileDelta {
+        path: RepoPath::new(path),
+        old: entry(old_mode, old),
+        new: entry(new_mode, new),
+    })
 }
 
 /// Returns the entries of an index. A file in conflict is recorded as one of its sides, which
 /// matches no commit.
-fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, Entry>, Error> {
+fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, TreeEntry>, Error> {
     let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
     let entry = |item: &[u8]| {
         let tab = item.iter().position(|byte| *byte == b'\t')?;
@@ -170,8 +176,8 @@ fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, E
     }
     let object = [commit.as_str().as_bytes(), b":", path.as_bytes()].concat();
     let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
-    let wanted = checkout.read_files(args).ask()?;
-    if wanted.exit != Exit::Code(0) {
+    let wanted = checkout.read_files(args).run_unchecked()?;
+    if wanted.exit != GitExit::Code(0) {
         // The commit has no such file.
         return Ok(false);
     }

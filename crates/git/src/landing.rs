@@ -6,37 +6,37 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::apart::Apart;
-use crate::command::{self, Exit, Git, STDERR_LINES};
+use crate::command::{self, Git, GitExit, STDERR_LINES};
 use crate::escape::{last_lines, printable_line};
-use crate::interrupted::{Move, move_files};
+use crate::interrupted::{CheckoutMove, move_files};
+use crate::isolated_repo::IsolatedRepo;
 use crate::names::{BranchName, Oid, RefName, RepoPath};
-use crate::ongoing::{Ongoing, ongoing};
+use crate::operation::{OngoingOperation, ongoing_operation};
 use crate::project::{self, Project};
 use crate::registry;
 use crate::repo::{Repo, answer_oid};
-use crate::snapshot::{self, Message};
+use crate::snapshot::{self, CommitMessage};
 
 /// The number of files passed to one call.
-const AT_ONCE: usize = 500;
+const FILES_PER_CALL: usize = 500;
 
 /// Why work could not be landed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("create the branch {branch}: it already exists at {found}")]
-    Taken { branch: BranchName, found: Oid },
+    BranchExists { branch: BranchName, found: Oid },
     #[error("find the branch {0}: it does not exist")]
     NoBranch(RefName),
     #[error("update the branch {branch} in its checkout: {said}")]
     Refused { branch: RefName, said: String },
     #[error("update the branch {branch}: {ongoing} is in progress in its checkout")]
-    Busy { branch: RefName, ongoing: Ongoing },
+    Busy { branch: RefName, ongoing: OngoingOperation },
     #[error(
         "update the branch {branch} in its checkout: {files} would need the git filter {filter:?}"
     )]
     Filtered { branch: RefName, filter: String, files: String },
     #[error("use a remote of {}: a path is not valid UTF-8", printable_line(.0.as_os_str().as_bytes()))]
-    NoText(PathBuf),
+    NotUtf8(PathBuf),
     #[error(transparent)]
     Message(#[from] snapshot::Error),
     #[error(transparent)]
@@ -47,7 +47,7 @@ pub enum Error {
 
 /// The merge of two lines of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeCommit {
     pub commit: Oid,
     pub tree: Oid,
     /// Files that both sides changed in the same places; they contain conflict markers.
@@ -56,16 +56,16 @@ pub struct Merged {
 
 /// The result of fast-forwarding a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Forward {
+pub enum FastForward {
     /// The branch contains the commit.
     Done,
     /// The branch has diverged; this is its commit.
-    Elsewhere(Oid),
+    Diverged(Oid),
 }
 
 /// Creates a branch at a commit. Repeating the call succeeds; another commit's branch is left
 /// alone.
-pub fn branch_at(
+pub fn create_branch(
     git: &Git,
     project: &Project,
     branch: &BranchName,
@@ -73,14 +73,15 @@ pub fn branch_at(
 ) -> Result<(), Error> {
     let repo = project.shared(git)?;
     let (name, none) = (branch.full(), "0".repeat(commit.as_str().len()));
-    let made =
-        repo.write(["update-ref", "-m", "provost: land", &name, commit.as_str(), &none]).ask()?;
-    if made.exit == Exit::Code(0) {
+    let made = repo
+        .write(["update-ref", "-m", "provost: land", &name, commit.as_str(), &none])
+        .run_unchecked()?;
+    if made.exit == GitExit::Code(0) {
         return Ok(());
     }
     match repo.resolve(&name)? {
         Some(found) if found == *commit => Ok(()),
-        Some(found) => Err(Error::Taken { branch: branch.clone(), found }),
+        Some(found) => Err(Error::BranchExists { branch: branch.clone(), found }),
         None => Err(Error::Git(made.failure())),
     }
 }
@@ -93,25 +94,25 @@ pub fn merge(
     project: &Project,
     work: &Oid,
     onto: &Oid,
-    message: &Message,
+    message: &CommitMessage,
     at_s: i64,
-) -> Result<Merged, Error> {
+) -> Result<MergeCommit, Error> {
     let repo = project.shared(git)?;
-    let (tree, conflicts) = merge_trees(&Apart::from(&repo, work)?, work, onto)?;
+    let (tree, conflicts) = merge_trees(&IsolatedRepo::with_objects_of(&repo, work)?, work, onto)?;
     let commit = commit_tree(&repo, &tree, &[work, onto], message, at_s)?;
-    Ok(Merged { commit, tree, conflicts })
+    Ok(MergeCommit { commit, tree, conflicts })
 }
 
 /// Returns the tree of a merge, and the files in conflict.
 fn merge_trees(
-    apart: &Apart<'_>,
+    apart: &IsolatedRepo<'_>,
     work: &Oid,
     onto: &Oid,
 ) -> Result<(Oid, Vec<RepoPath>), command::Error> {
     let options = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
     let call = apart.call(options.into_iter().chain([work.as_str(), onto.as_str()]));
-    let answer = call.variable("GIT_ATTR_SOURCE", work.as_str()).ask()?;
-    if !matches!(answer.exit, Exit::Code(0 | 1)) {
+    let answer = call.variable("GIT_ATTR_SOURCE", work.as_str()).run_unchecked()?;
+    if !matches!(answer.exit, GitExit::Code(0 | 1)) {
         return Err(answer.failure());
     }
     let mut items = answer.items();
@@ -122,41 +123,41 @@ fn merge_trees(
 
 /// Returns the files of a tree that still contain conflict markers of a merge: lines that [`merge`]
 /// wrote around the two sides. Such a line names a commit, so other text is never mistaken for one.
-pub fn unmended(
+pub fn files_with_conflict_markers(
     git: &Git,
     project: &Project,
     work: &Oid,
     onto: &Oid,
     tree: &Oid,
 ) -> Result<Vec<RepoPath>, Error> {
-    let apart = Apart::from(&project.shared(git)?, work)?;
+    let apart = IsolatedRepo::with_objects_of(&project.shared(git)?, work)?;
     let (_, files) = merge_trees(&apart, work, onto)?;
     let marker = format!("^[<>]+ ({work}|{onto})");
     let mut found = Vec::new();
-    for some in files.chunks(AT_ONCE) {
+    for some in files.chunks(FILES_PER_CALL) {
         let options = ["grep", "-lzE", "--text", "-e", &marker, tree.as_str(), "--"];
         let paths = some.iter().map(|file| file.as_path().as_os_str());
         let call = apart.call(options.into_iter().map(OsStr::new).chain(paths));
-        let answer = call.variable("GIT_LITERAL_PATHSPECS", "1").ask()?;
+        let answer = call.variable("GIT_LITERAL_PATHSPECS", "1").run_unchecked()?;
         match answer.exit {
             // Each item begins with the tree.
-            Exit::Code(0) => found.extend(answer.items().map(|item| {
+            GitExit::Code(0) => found.extend(answer.items().map(|item| {
                 RepoPath::new(item.get(tree.as_str().len() + 1..).unwrap_or_default())
             })),
-            Exit::Code(1) => {}
-            Exit::Code(_) | Exit::Signal(_) => return Err(answer.failure().into()),
+            GitExit::Code(1) => {}
+            GitExit::Code(_) | GitExit::Signal(_) => return Err(answer.failure().into()),
         }
     }
     Ok(found)
 }
 
 /// Commits a tree with several parents. The same call yields the same commit.
-pub fn unite(
+pub fn commit_merge(
     git: &Git,
     project: &Project,
     tree: &Oid,
     parents: &[&Oid],
-    message: &Message,
+    message: &CommitMessage,
     at_s: i64,
 ) -> Result<Oid, Error> {
     commit_tree(&project.shared(git)?, tree, parents, message, at_s)
@@ -166,7 +167,7 @@ fn commit_tree(
     repo: &Repo<'_>,
     tree: &Oid,
     parents: &[&Oid],
-    message: &Message,
+    message: &CommitMessage,
     at_s: i64,
 ) -> Result<Oid, Error> {
     let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
@@ -179,14 +180,19 @@ fn commit_tree(
 
 /// Fast-forwards a branch to a commit that contains it. If the branch is checked out, its files are
 /// updated too, unless that would touch an uncommitted change of the user.
-pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Result<Forward, Error> {
+pub fn fast_forward(
+    git: &Git,
+    project: &Project,
+    branch: &RefName,
+    to: &Oid,
+) -> Result<FastForward, Error> {
     let repo = project.shared(git)?;
     let tip = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
-    if has(&repo, &tip, to)? {
-        return Ok(Forward::Done);
+    if contains_commit(&repo, &tip, to)? {
+        return Ok(FastForward::Done);
     }
-    if !has(&repo, to, &tip)? {
-        return Ok(Forward::Elsewhere(tip));
+    if !contains_commit(&repo, to, &tip)? {
+        return Ok(FastForward::Diverged(tip));
     }
     match checkout_of(git, &repo, branch)? {
         Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
@@ -194,12 +200,16 @@ pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Resu
     }
     // The branch shows the result in every case: another process may have moved it first.
     let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
-    Ok(if has(&repo, &now, to)? { Forward::Done } else { Forward::Elsewhere(now) })
+    Ok(if contains_commit(&repo, &now, to)? {
+        FastForward::Done
+    } else {
+        FastForward::Diverged(now)
+    })
 }
 
 /// Moves a branch from one commit to another that need not contain the first. If the branch is
 /// checked out, its files are updated too, unless that would touch an uncommitted change.
-pub fn carry(
+pub fn move_branch(
     git: &Git,
     project: &Project,
     branch: &RefName,
@@ -210,12 +220,12 @@ pub fn carry(
     let Some(checkout) = checkout_of(git, &repo, branch)? else {
         return move_ref(git, project, branch, from, to);
     };
-    refuse_unfit(&checkout, branch, from, to)?;
+    refuse_unsafe_checkout(&checkout, branch, from, to)?;
     let reset = ["reset", "--quiet", "--keep", to.as_str()];
-    let moved = move_files(&checkout, &reset, Move { from, to })?;
+    let moved = move_files(&checkout, &reset, CheckoutMove { from, to })?;
     match moved.exit {
-        Exit::Code(0) => Ok(()),
-        Exit::Code(_) | Exit::Signal(_) => {
+        GitExit::Code(0) => Ok(()),
+        GitExit::Code(_) | GitExit::Signal(_) => {
             let said = last_lines(&moved.stderr, STDERR_LINES);
             Err(Error::Refused { branch: branch.clone(), said })
         }
@@ -231,7 +241,7 @@ pub fn has_commit(
 ) -> Result<bool, Error> {
     let repo = project.shared(git)?;
     match commit_of(&repo, branch)? {
-        Some(tip) => has(&repo, &tip, commit),
+        Some(tip) => contains_commit(&repo, &tip, commit),
         None => Ok(false),
     }
 }
@@ -243,16 +253,22 @@ pub fn branch_tip(git: &Git, project: &Project, branch: &RefName) -> Result<Opti
 
 /// Whether the commit `newer` contains `older`.
 pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Result<bool, Error> {
-    has(&project.shared(git)?, newer, older)
+    contains_commit(&project.shared(git)?, newer, older)
 }
 
 /// Whether two commits have a common ancestor. Work without one does not derive from the project.
-pub fn related(git: &Git, project: &Project, one: &Oid, other: &Oid) -> Result<bool, Error> {
-    let answer = project.shared(git)?.read(["merge-base", one.as_str(), other.as_str()]).ask()?;
+pub fn have_common_ancestor(
+    git: &Git,
+    project: &Project,
+    one: &Oid,
+    other: &Oid,
+) -> Result<bool, Error> {
+    let answer =
+        project.shared(git)?.read(["merge-base", one.as_str(), other.as_str()]).run_unchecked()?;
     match answer.exit {
-        Exit::Code(0) => Ok(true),
-        Exit::Code(1) => Ok(false),
-        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+        GitExit::Code(0) => Ok(true),
+        GitExit::Code(1) => Ok(false),
+        GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure().into()),
     }
 }
 
@@ -286,12 +302,17 @@ fn move_ref(
     refuse_busy(&project.repo(git)?, branch)?;
     let args = ["update-ref", "-m", "provost: land"].map(OsStr::new);
     let values = [branch.as_os_str(), to.as_str().as_ref(), from.as_str().as_ref()];
-    project.shared(git)?.write(args.into_iter().chain(values)).ask()?;
+    project.shared(git)?.write(args.into_iter().chain(values)).run_unchecked()?;
     Ok(())
 }
 
 /// Refuses to update a checkout with an operation in progress, or with files that need a filter.
-fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
+fn refuse_unsafe_checkout(
+    checkout: &Repo<'_>,
+    branch: &RefName,
+    tip: &Oid,
+    to: &Oid,
+) -> Result<(), Error> {
     refuse_busy(checkout, branch)?;
     let changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d"];
     let changed = checkout.read(changed.into_iter().chain([tip.as_str(), to.as_str()])).run()?;
@@ -304,10 +325,10 @@ fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> R
 }
 
 fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
-    refuse_unfit(checkout, branch, tip, to)?;
+    refuse_unsafe_checkout(checkout, branch, tip, to)?;
     let merge = ["merge", "--ff-only", "--no-stat", to.as_str()];
-    let merged = move_files(checkout, &merge, Move { from: tip, to })?;
-    if merged.exit == Exit::Code(0) || merged.complains_of("Not possible to fast-forward") {
+    let merged = move_files(checkout, &merge, CheckoutMove { from: tip, to })?;
+    if merged.exit == GitExit::Code(0) || merged.stderr_contains("Not possible to fast-forward") {
         return Ok(());
     }
     let said = last_lines(&merged.stderr, STDERR_LINES);
@@ -315,20 +336,20 @@ fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> 
 }
 
 fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {
-    match ongoing(checkout)? {
+    match ongoing_operation(checkout)? {
         // A bisect undoes nothing of the branch.
-        None | Some(Ongoing::Bisect) => Ok(()),
+        None | Some(OngoingOperation::Bisect) => Ok(()),
         Some(ongoing) => Err(Error::Busy { branch: branch.clone(), ongoing }),
     }
 }
 
-fn has(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Error> {
+fn contains_commit(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Error> {
     let args = ["merge-base", "--is-ancestor", older.as_str(), newer.as_str()];
-    let answer = repo.read(args).ask()?;
+    let answer = repo.read(args).run_unchecked()?;
     match answer.exit {
-        Exit::Code(0) => Ok(true),
-        Exit::Code(1) => Ok(false),
-        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+        GitExit::Code(0) => Ok(true),
+        GitExit::Code(1) => Ok(false),
+        GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure().into()),
     }
 }
 
@@ -336,12 +357,12 @@ impl Error {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Taken { .. } => Some("rename or delete that branch, then resume"),
+            Self::BranchExists { .. } => Some("rename or delete that branch, then resume"),
             Self::NoBranch(_) => Some("create the branch again, then resume"),
             Self::Refused { .. } => Some("commit or stash your changes, then resume"),
             Self::Busy { .. } => Some("finish or abort it, then resume"),
             Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),
-            Self::NoText(_) | Self::Message(_) => None,
+            Self::NotUtf8(_) | Self::Message(_) => None,
             Self::Git(error) => error.hint(),
             Self::Project(error) => error.hint(),
         }

@@ -11,57 +11,59 @@
 //! trusts that filter. Nothing is fetched, so a partial clone must contain the objects that a
 //! checkout needs. For the same reason a submodule that the project has not initialised is empty in
 //! Provost's checkouts. Uncommitted files of an agent inside a submodule are in no snapshot, which
-//! lists them ([`Snapshot::left_out`]).
+//! lists them ([`CheckoutSnapshot::left_out`]).
 
 pub mod command;
 pub mod inspect;
-pub mod keep;
+pub mod keep_refs;
 pub mod landing;
-pub mod long;
+pub mod long_call;
 pub mod names;
-pub mod outward;
 pub mod overlay;
 pub mod pool;
 pub mod project;
+pub mod remote;
 pub mod removal;
 pub mod snapshot;
 pub mod submodules;
 pub mod worktree;
 
-mod apart;
 mod confine;
-mod dropped;
 mod escape;
 mod filters;
 mod guard;
 mod index;
 mod interrupted;
-mod known;
-mod nested;
-mod ongoing;
+mod isolated_repo;
+mod nested_repos;
+mod operation;
 mod process;
 mod registry;
 mod repo;
 mod settings;
+mod settings_cache;
+mod unreachable;
 
 pub use command::Git;
 pub use escape::printable;
 pub use filters::refuse_filtered;
 pub use inspect::{
-    FileAt, FileChange, Head, changed_among, diff_stat, files_at, head, parent_of, tree_of,
-    uncommitted,
+    CommittedFile, FileChange, GitHead, changed_among, diff_stat, files_at, parent_of, read_head,
+    tree_of, uncommitted,
 };
 pub use landing::{
-    Forward, Merged, branch_at, branch_tip, carry, forward, has_commit, includes, merge, related,
-    unite, unmended,
+    FastForward, MergeCommit, branch_tip, commit_merge, create_branch, fast_forward,
+    files_with_conflict_markers, has_commit, have_common_ancestor, includes, merge, move_branch,
 };
 pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
-pub use ongoing::Ongoing;
-pub use outward::{Remote, outward, remote_of};
-pub use overlay::{Diff, Overlay, Versions, diff_among, overlay};
+pub use operation::OngoingOperation;
+pub use overlay::{BoundedDiff, CommitPair, OverlayCommit, diff_among, overlay};
 pub use pool::{Checkout, Pool, checkout_detached};
 pub use project::Project;
-pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};
-pub use snapshot::{Message, Place, Snapshot, snapshot_loose, snapshot_worktree};
+pub use remote::{RecordedRemote, push_environment, remote_of};
+pub use removal::{BranchFate, RemovalImpact, RemovalRisk, removal_risk, remove_worktree};
+pub use snapshot::{
+    CheckoutSnapshot, CommitMessage, SnapshotLocation, snapshot_user_checkout, snapshot_worktree,
+};
 pub use submodules::absent_submodules;
-pub use worktree::{Replaced, Worktree, unique_branch, worktree_add, worktree_find};
+pub use worktree::{Worktree, WorktreeReplacement, unique_branch, worktree_add, worktree_find};

@@ -96,7 +96,7 @@ impl KeepRef {
     }
 
     /// Returns the ref that keeps the commits dropped by the worktree on a branch.
-    pub(crate) fn dropped_by(branch: &BranchName) -> Self {
+    pub(crate) fn for_dropped(branch: &BranchName) -> Self {
         Self(format!("{KEEP_PREFIX}{}-dropped", branch.0.replace('/', "-")))
     }
 
@@ -116,7 +116,7 @@ impl RefName {
     }
 
     /// Returns the full ref of a branch such as `main`.
-    pub fn of_branch(name: &str) -> Self {
+    pub fn from_branch(name: &str) -> Self {
         Self(format!("refs/heads/{name}").into())
     }
 
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_full_hashes_are_hashes() {
+    fn only_full_hashes_are_accepted() {
         assert!(Oid::new(&"a1".repeat(20)).is_ok());
         assert!(Oid::new(&"0".repeat(64)).is_ok());
         for text in ["", "abc", "HEAD", &"g".repeat(40), &"A".repeat(40)] {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn branch_names_are_ours_and_safe() {
+    fn branch_names_are_prefixed_and_safe() {
         assert!(BranchName::new("provost/r1-t2-fix-it").is_ok());
         for name in [
             "main",

@@ -11,25 +11,25 @@ use tempfile::TempDir;
 
 use crate::command::{self, Git};
 use crate::escape::printable;
-use crate::landing::{self, unite};
+use crate::landing::{self, commit_merge};
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::answer_oid;
-use crate::snapshot::Message;
+use crate::snapshot::CommitMessage;
 
 /// The most bytes of a diff that [`diff_among`] returns.
 pub const MAX_DIFF: usize = 16 << 10;
 
 /// Two commits to compare.
 #[derive(Debug, Clone, Copy)]
-pub struct Versions<'a> {
+pub struct CommitPair<'a> {
     pub base: &'a Oid,
     pub work: &'a Oid,
 }
 
 /// A commit of the work with some files of the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overlay {
+pub struct OverlayCommit {
     pub commit: Oid,
     pub tree: Oid,
     /// The files taken from the base.
@@ -38,7 +38,7 @@ pub struct Overlay {
 
 /// A diff as text, at most [`MAX_DIFF`] bytes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diff {
+pub struct BoundedDiff {
     pub text: String,
     pub truncated: bool,
 }
@@ -48,9 +48,9 @@ pub struct Diff {
 pub fn overlay(
     git: &Git,
     project: &Project,
-    Versions { base, work }: Versions<'_>,
+    CommitPair { base, work }: CommitPair<'_>,
     patterns: &[String],
-) -> Result<Option<Overlay>, landing::Error> {
+) -> Result<Option<OverlayCommit>, landing::Error> {
     let repo = project.shared(git)?;
     let options = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
     let options = options.into_iter().chain([base.as_str(), work.as_str(), "--"]);
@@ -74,12 +74,12 @@ pub fn overlay(
     let update = ["update-index", "-z", "--replace", "--index-info"];
     staged.write(update).input(restored).run()?;
     let tree = answer_oid(&staged.write(["write-tree"]).run()?)?;
-    let message = Message {
+    let message = CommitMessage {
         text: "Check with protected files as of the base".to_owned(),
         trailers: vec![("Provost-Base".to_owned(), base.to_string())],
     };
-    let commit = unite(git, project, &tree, &[work], &message, 0)?;
-    Ok(Some(Overlay { commit, tree, files }))
+    let commit = commit_merge(git, project, &tree, &[work], &message, 0)?;
+    Ok(Some(OverlayCommit { commit, tree, files }))
 }
 
 /// Returns the base's index entry from a raw diff record: `:mode mode hash hash letter`. A file
@@ -98,9 +98,9 @@ fn base_entry(meta: &[u8]) -> Option<String> {
 pub fn diff_among(
     git: &Git,
     project: &Project,
-    Versions { base, work }: Versions<'_>,
+    CommitPair { base, work }: CommitPair<'_>,
     patterns: &[String],
-) -> Result<Diff, landing::Error> {
+) -> Result<BoundedDiff, landing::Error> {
     let options = ["diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv"];
     let options = options.into_iter().chain([base.as_str(), work.as_str(), "--"]);
     let patterns = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
@@ -108,7 +108,7 @@ pub fn diff_among(
     let answer = project.shared(git)?.read(arguments.iter().map(OsStr::new)).run()?;
     let truncated = answer.stdout.len() > MAX_DIFF;
     let shown = answer.stdout.get(..MAX_DIFF).unwrap_or(&answer.stdout);
-    Ok(Diff { text: printable(shown), truncated })
+    Ok(BoundedDiff { text: printable(shown), truncated })
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_entry_restores_what_the_base_has_and_removes_what_it_lacks() {
+    fn base_entry_restores_or_removes_files() {
         let entry = |record: &str| base_entry(record.as_bytes());
         assert_eq!(entry(":100644 100755 aa bb M").as_deref(), Some("100644 aa"));
         assert_eq!(entry(":120000 000000 aa 00 D").as_deref(), Some("120000 aa"));

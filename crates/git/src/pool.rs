@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 
 use provost_sys::agent_file;
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Git, GitExit};
 use crate::escape::printable_line;
 use crate::filters;
 use crate::index::{flagged, gitlinks};
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::registry;
-use crate::repo::{Place, Repo};
-use crate::submodules::{self, Source};
+use crate::repo::{Repo, RepoLocation};
+use crate::submodules::{self, SubmoduleSource};
 use crate::worktree::Worktree;
 
 /// The maximum number of files compared byte by byte that git reports as changed.
@@ -31,7 +31,7 @@ const MAX_COMPARED: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     root: PathBuf,
-    worked_in: Option<Worktree>,
+    worktree: Option<Worktree>,
 }
 
 /// A clean checkout.
@@ -62,10 +62,10 @@ pub enum Error {
 
 impl Error {
     /// Whether the same checkout may be possible later, or in another slot.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::NotClean { .. } => true,
-            Self::Git(error) => error.may_pass(),
+            Self::Git(error) => error.is_transient(),
             Self::BadName { .. }
             | Self::BadRoot { .. }
             | Self::NoSuchCommit { .. }
@@ -78,20 +78,21 @@ impl Pool {
     /// Uses an existing directory, which must be outside every repository it is used for.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(command::Error::file(root))?;
-        Ok(Self { root, worked_in: None })
+        Ok(Self { root, worktree: None })
     }
 
     /// Takes submodules from this worktree first: the work under check may have moved them to
     /// commits that exist nowhere else.
     #[must_use]
-    pub fn for_work_in(mut self, worktree: Worktree) -> Self {
-        self.worked_in = Some(worktree);
+    pub fn with_worktree(mut self, worktree: Worktree) -> Self {
+        self.worktree = Some(worktree);
         self
     }
 
-    fn sources(&self, project: &Project) -> Vec<Source> {
-        let worked_in = self.worked_in.iter().map(|tree| Source::new(&tree.path, &tree.git_dir));
-        worked_in.chain(Source::of_project(project)).collect()
+    fn sources(&self, project: &Project) -> Vec<SubmoduleSource> {
+        let worked_in =
+            self.worktree.iter().map(|tree| SubmoduleSource::new(&tree.path, &tree.git_dir));
+        worked_in.chain(SubmoduleSource::of_project(project)).collect()
     }
 
     fn slot(&self, name: &str) -> Result<PathBuf, Error> {
@@ -127,8 +128,8 @@ pub fn checkout_detached(
     let tree = shared.resolve(format!("{commit}^{{tree}}"))?;
     let tree = tree.ok_or_else(|| Error::NoSuchCommit { commit: commit.clone() })?;
     let sources = pool.sources(project);
-    let job = Job { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
-    if job.is_there() {
+    let job = SlotJob { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
+    if job.exists() {
         match job.reuse() {
             // The git process that works there continues.
             Err(error @ Error::Git(command::Error::Abandoned { .. })) => return Err(error),
@@ -141,18 +142,18 @@ pub fn checkout_detached(
     job.make()
 }
 
-struct Job<'a> {
+struct SlotJob<'a> {
     git: &'a Git,
     shared: Repo<'a>,
-    sources: Vec<Source>,
+    sources: Vec<SubmoduleSource>,
     path: PathBuf,
     commit: &'a Oid,
     tree: Oid,
     keep: &'a [&'a str],
 }
 
-impl<'a> Job<'a> {
-    fn is_there(&self) -> bool {
+impl<'a> SlotJob<'a> {
+    fn exists(&self) -> bool {
         fs::symlink_metadata(self.path.join(".git")).is_ok_and(|meta| meta.is_file())
             && fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_dir())
     }
@@ -179,10 +180,10 @@ impl<'a> Job<'a> {
             ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--"].map(OsStr::new);
         let place = [self.path.as_os_str(), OsStr::new(self.commit.as_str())];
         filters::refuse_tree(&self.shared, self.commit)?;
-        registry::make_room(&self.shared)?;
+        registry::create_registry_dir(&self.shared)?;
         self.shared.write(options.into_iter().chain(place)).run()?;
         let repo = self.repo()?;
-        registry::link(&repo)?;
+        registry::rewrite_git_file(&repo)?;
         repo.reset_hard()?;
         submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
@@ -209,20 +210,21 @@ impl<'a> Job<'a> {
         let git_dir = git_dir
             .ok_or_else(|| self.not_clean("the slot is not a worktree of the repository"))?;
         let common_dir = self.shared.git_dir();
-        let place = Place { git_dir: &git_dir, common_dir, top: &self.path };
+        let place = RepoLocation { git_dir: &git_dir, common_dir, top: &self.path };
         Ok(Repo::open(self.git, place)?.with_setting("core.sparseCheckout", "false"))
     }
 
     /// Removes everything that is not in the commit, apart from the directories to keep.
     fn clean(&self, repo: &Repo<'_>) -> Result<(), Error> {
         let others = ["ls-files", "--others", "--directory", "-z"].map(OsString::from);
-        let others = repo.read(others.into_iter().chain(self.kept("-x"))).run()?;
+        let others = repo.read(others.into_iter().chain(self.keep_options("-x"))).run()?;
         if others.stdout.is_empty() {
             return Ok(());
         }
-        let args = ["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e"));
+        let args =
+            ["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.keep_options("-e"));
         let cleaned = repo.change_files(args)?;
-        if cleaned.exit == Exit::Code(0) { Ok(()) } else { Err(cleaned.failure().into()) }
+        if cleaned.exit == GitExit::Code(0) { Ok(()) } else { Err(cleaned.failure().into()) }
     }
 
     /// Empties directories of submodules, which `git clean` skips.
@@ -244,7 +246,7 @@ impl<'a> Job<'a> {
             return Err(self.not_clean("HEAD has another tree"));
         }
         let others = ["ls-files", "--others", "-z"].map(OsString::from);
-        let others = repo.read(others.into_iter().chain(self.kept("-x"))).run()?;
+        let others = repo.read(others.into_iter().chain(self.keep_options("-x"))).run()?;
         if let Some(path) = others.items().next() {
             return Err(self.not_clean(&format!("{} is left over", RepoPath::new(path))));
         }
@@ -281,7 +283,7 @@ impl<'a> Job<'a> {
 
     /// Returns the option with each kept name; the trailing slash makes it match only directories,
     /// not links.
-    fn kept(&self, option: &'static str) -> impl Iterator<Item = OsString> {
+    fn keep_options(&self, option: &'static str) -> impl Iterator<Item = OsString> {
         self.keep.iter().flat_map(move |name| [option.into(), format!("{name}/").into()])
     }
 
@@ -324,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_lead_out_of_the_pool() {
+    fn names_cannot_escape_the_pool() {
         for name in ["", ".", "..", ".git", "a/b", "/a", "-e", "a b", "*", "a\0"] {
             assert!(check_part(name, "a slot").is_err(), "{name:?}");
         }
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_content_may_be_compared() {
+    fn only_content_changes_are_compared() {
         let record = |text: &str| content_only(text.as_bytes());
         assert_eq!(record("1 .M N... 100644 100644 100644 a b p q"), Some(RepoPath::new(b"p q")));
         assert_eq!(record("1 M. N... 100644 100644 100644 a b p"), None);

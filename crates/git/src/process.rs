@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::confine::Programs;
+use crate::confine::AllowedPrograms;
 
 /// How long a process may take to clean up (its lock files) after TERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -26,14 +26,14 @@ const STDERR_KEPT: usize = 64 * 1024;
 
 /// The resource limits of a process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ProcessLimits {
     pub(crate) time: Duration,
     pub(crate) stdout: usize,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     Exited(ExitStatus),
     TimedOut,
     TooMuchOutput,
@@ -41,8 +41,8 @@ pub(crate) enum End {
 
 /// A process that has ended.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) end: End,
+pub(crate) struct FinishedProcess {
+    pub(crate) end: RunEnd,
     pub(crate) stdout: Vec<u8>,
     /// The end of its standard error.
     pub(crate) stderr: Vec<u8>,
@@ -52,61 +52,61 @@ pub(crate) struct Finished {
 /// given, it can execute nothing else.
 pub(crate) fn run(
     mut command: Command,
-    limits: Limits,
-    programs: Option<Programs>,
-) -> io::Result<Finished> {
+    limits: ProcessLimits,
+    programs: Option<AllowedPrograms>,
+) -> io::Result<FinishedProcess> {
     let (exited, on_exit) = io::pipe()?;
     let started = now();
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::start(Start { command, programs, on_exit }, exited)?;
+    let mut running = RunningProcess::start(ProcessStart { command, programs, on_exit }, exited)?;
     let stop = running.collect(started + limits.time, limits.stdout);
-    let status = running.finish(!matches!(stop, Ok(Stop::Exited)))?;
+    let status = running.finish(!matches!(stop, Ok(CollectEnd::Exited)))?;
     let end = match stop? {
-        Stop::Exited => End::Exited(status),
-        Stop::Deadline => End::TimedOut,
-        Stop::Full => End::TooMuchOutput,
+        CollectEnd::Exited => RunEnd::Exited(status),
+        CollectEnd::Deadline => RunEnd::TimedOut,
+        CollectEnd::Full => RunEnd::TooMuchOutput,
     };
-    Ok(Finished { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
+    Ok(FinishedProcess { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
 }
 
 /// Why collecting output ended.
-enum Stop {
+enum CollectEnd {
     Exited,
     Deadline,
     Full,
 }
 
-struct Running {
+struct RunningProcess {
     child: Child,
     group: Pid,
     /// Reaches its end when the child has exited (and is not yet reaped).
     exited: PipeReader,
     watcher: Option<JoinHandle<()>>,
-    stdout: Stream,
-    stderr: Stream,
+    stdout: OutputPipe,
+    stderr: OutputPipe,
 }
 
-impl Running {
-    fn start(start: Start, exited: PipeReader) -> io::Result<Self> {
+impl RunningProcess {
+    fn start(start: ProcessStart, exited: PipeReader) -> io::Result<Self> {
         let (started, on_start) = mpsc::sync_channel(1);
         let watcher = thread::Builder::new().spawn(move || start.run(&started))?;
         let broke = |_| io::Error::other("the thread that starts git panicked");
         let mut child = on_start.recv().map_err(broke)??;
         let group = Pid::from_child(&child);
-        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
-        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
+        let stdout = OutputPipe::new(child.stdout.take().map(OwnedFd::from));
+        let stderr = OutputPipe::new(child.stderr.take().map(OwnedFd::from));
         Ok(Self { child, group, exited, watcher: Some(watcher), stdout, stderr })
     }
 
-    fn collect(&mut self, deadline: Instant, limit: usize) -> io::Result<Stop> {
+    fn collect(&mut self, deadline: Instant, limit: usize) -> io::Result<CollectEnd> {
         loop {
             let ready = self.poll(deadline.saturating_duration_since(now()))?;
             if !ready.any() && now() >= deadline {
-                return Ok(Stop::Deadline);
+                return Ok(CollectEnd::Deadline);
             }
             self.take(ready)?;
             if self.stdout.bytes.len() > limit {
-                return Ok(Stop::Full);
+                return Ok(CollectEnd::Full);
             }
             if ready.exited {
                 return self.drain(limit);
@@ -116,21 +116,21 @@ impl Running {
 
     /// Reads what the process had written before it ended. A descendant that left the group may
     /// hold the pipe open: it is not waited for.
-    fn drain(&mut self, limit: usize) -> io::Result<Stop> {
+    fn drain(&mut self, limit: usize) -> io::Result<CollectEnd> {
         self.signal(Signal::KILL);
         loop {
             let ready = self.poll(Duration::ZERO)?;
             if !ready.stdout && !ready.stderr {
-                return Ok(Stop::Exited);
+                return Ok(CollectEnd::Exited);
             }
             self.take(ready)?;
             if self.stdout.bytes.len() > limit {
-                return Ok(Stop::Full);
+                return Ok(CollectEnd::Full);
             }
         }
     }
 
-    fn take(&mut self, ready: Ready) -> io::Result<()> {
+    fn take(&mut self, ready: ReadyStreams) -> io::Result<()> {
         if ready.stdout {
             self.stdout.read()?;
         }
@@ -141,7 +141,7 @@ impl Running {
         Ok(())
     }
 
-    fn poll(&self, timeout: Duration) -> io::Result<Ready> {
+    fn poll(&self, timeout: Duration) -> io::Result<ReadyStreams> {
         let none = PollFlags::empty();
         let mut fds = vec![PollFd::new(&self.exited, PollFlags::IN)];
         let open = [&self.stdout, &self.stderr].map(|stream| stream.pipe.as_ref());
@@ -152,7 +152,7 @@ impl Running {
         let mut ready = fds.iter().map(|fd| fd.revents() != none);
         let exited = ready.next().unwrap_or(false);
         let [stdout, stderr] = open.map(|pipe| pipe.is_some() && ready.next().unwrap_or(false));
-        Ok(Ready { exited, stdout, stderr })
+        Ok(ReadyStreams { exited, stdout, stderr })
     }
 
     /// Ends the group, if it must be ended, and reaps the leader.
@@ -177,25 +177,25 @@ impl Running {
 }
 
 #[derive(Clone, Copy)]
-struct Ready {
+struct ReadyStreams {
     exited: bool,
     stdout: bool,
     stderr: bool,
 }
 
-impl Ready {
+impl ReadyStreams {
     fn any(self) -> bool {
         self.exited || self.stdout || self.stderr
     }
 }
 
 /// One of the process's output streams.
-struct Stream {
+struct OutputPipe {
     pipe: Option<File>,
     bytes: Vec<u8>,
 }
 
-impl Stream {
+impl OutputPipe {
     fn new(pipe: Option<OwnedFd>) -> Self {
         Self { pipe: pipe.map(File::from), bytes: Vec::new() }
     }
@@ -220,16 +220,16 @@ impl Stream {
 
 /// A process to start in its own thread: a limit on programs applies to the thread and what it
 /// starts.
-struct Start {
+struct ProcessStart {
     command: Command,
-    programs: Option<Programs>,
+    programs: Option<AllowedPrograms>,
     on_exit: PipeWriter,
 }
 
-impl Start {
+impl ProcessStart {
     /// Starts the process, reports it and waits for its end.
     fn run(mut self, started: &SyncSender<io::Result<Child>>) {
-        let confined = self.programs.as_ref().map_or(Ok(()), Programs::confine_thread);
+        let confined = self.programs.as_ref().map_or(Ok(()), AllowedPrograms::confine_thread);
         let child = confined.and_then(|()| self.command.spawn());
         let pid = child.as_ref().ok().map(Pid::from_child);
         // The command's pipes must belong to the child alone.

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Git, GitExit};
 use crate::escape::printable_line;
 use crate::inspect;
 use crate::names::Oid;
-use crate::repo::{Place, Repo};
+use crate::repo::{Repo, RepoLocation};
 
 /// The query for every location: whether there are files, followed by paths.
 const KIND: [&str; 4] =
@@ -50,13 +50,13 @@ pub enum Error {
 impl Project {
     /// Finds the project that contains a directory.
     pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
-        let [top, git_dir, common_dir] = places(git, &real(cwd)?)?;
+        let [top, git_dir, common_dir] = locate(git, &canonical(cwd)?)?;
         Ok(Self { top, git_dir, common_dir })
     }
 
     /// Finds only the top of the checkout that contains a directory.
     pub fn top_of(git: &Git, cwd: &Path) -> Result<PathBuf, Error> {
-        ask(git, &real(cwd)?, &[TOP]).map(|top| path(&top))
+        rev_parse(git, &canonical(cwd)?, &[TOP]).map(|top| path(&top))
     }
 
     /// Whether the checkout is a linked worktree of another one.
@@ -66,7 +66,7 @@ impl Project {
 
     /// Returns the checked-out commit, or an error if there is none yet.
     pub fn commit(&self, git: &Git) -> Result<Oid, Error> {
-        let head = inspect::head(git, self)?;
+        let head = inspect::read_head(git, self)?;
         head.commit().cloned().ok_or_else(|| Error::NoCommits(self.top.clone()))
     }
 
@@ -74,7 +74,7 @@ impl Project {
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
-            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top },
+            RepoLocation { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top },
         )
     }
 
@@ -82,7 +82,7 @@ impl Project {
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
-            Place {
+            RepoLocation {
                 git_dir: &self.common_dir,
                 common_dir: &self.common_dir,
                 top: &self.common_dir,
@@ -112,7 +112,7 @@ impl Error {
     }
 }
 
-fn real(cwd: &Path) -> Result<PathBuf, Error> {
+fn canonical(cwd: &Path) -> Result<PathBuf, Error> {
     std::fs::canonicalize(cwd).map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })
 }
 
@@ -122,21 +122,21 @@ fn path(bytes: &[u8]) -> PathBuf {
 
 /// Queries all paths at once. A path that contains a line feed yields more lines than paths: then
 /// each is queried alone.
-fn places(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
-    let told = ask(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
+fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
+    let told = rev_parse(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
     let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
     if let [top, git_dir, common_dir] = lines[..] {
         return Ok([path(top), path(git_dir), path(common_dir)]);
     }
-    let alone = |what| ask(git, cwd, &[what]).map(|told| path(&told));
+    let alone = |what| rev_parse(git, cwd, &[what]).map(|told| path(&told));
     Ok([alone(TOP)?, alone(GIT_DIR)?, alone(COMMON_DIR)?])
 }
 
 /// Queries git before the location is known, so git must discover it. Returns the answers without
 /// the last line feed.
-fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
+fn rev_parse(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
-    let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").ask()?;
+    let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").run_unchecked()?;
     // In a bare repository git prints that first and then fails on the paths.
     let told = answer.stdout.as_slice();
     if told.starts_with(b"true\nfalse\n") {
@@ -145,14 +145,14 @@ fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     if told.starts_with(b"false\nfalse\n") || told.starts_with(b"true\ntrue\n") {
         return Err(Error::InsideGitDir(cwd.to_owned()));
     }
-    if answer.exit == Exit::Code(0) {
+    if answer.exit == GitExit::Code(0) {
         let paths = told.strip_prefix(b"false\ntrue\n").and_then(|t| t.strip_suffix(b"\n"));
         return paths.map(<[u8]>::to_vec).ok_or_else(|| answer.unexpected().into());
     }
-    if answer.complains_of("dubious ownership") {
+    if answer.stderr_contains("dubious ownership") {
         return Err(Error::ForeignOwner(cwd.to_owned()));
     }
-    if answer.complains_of("not a git repository") {
+    if answer.stderr_contains("not a git repository") {
         return Err(Error::NotARepository(cwd.to_owned()));
     }
     Err(answer.failure().into())

@@ -15,7 +15,7 @@ use crate::worktree::MAX_POINTER;
 
 /// One registered worktree; its directory need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct WorktreeEntry {
     pub(crate) path: PathBuf,
     pub(crate) commit: Option<Oid>,
     /// The full ref of its branch, unless detached.
@@ -25,14 +25,14 @@ pub(crate) struct Entry {
 }
 
 /// Creates the directory of registrations, which git does not create behind a link.
-pub(crate) fn make_room(shared: &Repo<'_>) -> Result<(), Error> {
+pub(crate) fn create_registry_dir(shared: &Repo<'_>) -> Result<(), Error> {
     let all = shared.git_dir().join("worktrees");
     fs::create_dir_all(&all).map_err(Error::file(&all))
 }
 
 /// Makes the `.git` file of a new worktree point to its git directory in the repository. Git wrote
 /// the path it used, which leads through a directory of Provost's own.
-pub(crate) fn link(worktree: &Repo<'_>) -> Result<(), Error> {
+pub(crate) fn rewrite_git_file(worktree: &Repo<'_>) -> Result<(), Error> {
     let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
     let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();
     let linked = fs::write(&new, text).and_then(|()| fs::rename(&new, &file));
@@ -40,13 +40,13 @@ pub(crate) fn link(worktree: &Repo<'_>) -> Result<(), Error> {
 }
 
 /// Returns all registered worktrees, the main one first.
-pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<Entry>, Error> {
+pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<WorktreeEntry>, Error> {
     let answer = shared.read(["worktree", "list", "--porcelain", "-z"]).run()?;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<WorktreeEntry> = Vec::new();
     for line in answer.items() {
         if let Some(path) = line.strip_prefix(b"worktree ") {
             let path = PathBuf::from(OsStr::from_bytes(path));
-            entries.push(Entry { path, commit: None, branch: None, lock: None });
+            entries.push(WorktreeEntry { path, commit: None, branch: None, lock: None });
         } else {
             entries.last_mut().ok_or_else(|| answer.unexpected())?.add(line);
         }
@@ -60,7 +60,7 @@ pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<Entry>, Error> {
 }
 
 /// Returns the entry at a path.
-pub(crate) fn entry_at(shared: &Repo<'_>, path: &Path) -> Result<Option<Entry>, Error> {
+pub(crate) fn entry_at(shared: &Repo<'_>, path: &Path) -> Result<Option<WorktreeEntry>, Error> {
     Ok(entries(shared)?.into_iter().find(|entry| entry.path == path))
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBu
 }
 
 /// Unregisters a worktree whose directory does not exist.
-pub(crate) fn forget(shared: &Repo<'_>, path: &Path) -> Result<(), Error> {
+pub(crate) fn unregister(shared: &Repo<'_>, path: &Path) -> Result<(), Error> {
     let args = ["worktree", "remove", "--force", "--force", "--"].map(OsStr::new);
     shared.write(args.into_iter().chain([path.as_os_str()])).run()?;
     Ok(())
@@ -109,7 +109,7 @@ fn points_to(text: &[u8], own: &Path, path: &Path) -> bool {
     directory == path || directory.canonicalize().is_ok_and(|directory| directory == path)
 }
 
-impl Entry {
+impl WorktreeEntry {
     fn add(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         match text.split_once(' ').unwrap_or((&text, "")) {

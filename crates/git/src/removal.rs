@@ -13,17 +13,17 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::command::{self, Git};
-use crate::dropped::Dropped;
 use crate::escape::printable_line;
 use crate::index::{Staging, populated_submodules};
-use crate::keep;
+use crate::keep_refs;
 use crate::names::{BranchName, KeepRef, Oid, RepoPath};
-use crate::nested;
-use crate::ongoing::{Ongoing, ongoing};
-use crate::registry::{self, Entry};
+use crate::nested_repos;
+use crate::operation::{OngoingOperation, ongoing_operation};
+use crate::registry::{self, WorktreeEntry};
 use crate::repo::Repo;
 use crate::submodules::MAX_DEPTH;
-use crate::worktree::{LOCK_REASON, Replaced, Worktree};
+use crate::unreachable::UnreachableCommits;
+use crate::worktree::{LOCK_REASON, Worktree, WorktreeReplacement};
 
 /// The maximum number of paths that a risk names; it counts the others.
 pub const MAX_NAMED: usize = 20;
@@ -38,9 +38,9 @@ pub enum BranchFate {
 
 /// The consequences of removing a worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Removal {
+pub struct RemovalImpact {
     /// Everything that would be lost; empty if the worktree may be removed.
-    pub risks: Vec<Risk>,
+    pub risks: Vec<RemovalRisk>,
     /// Ignored files that are deleted with it; a directory that is ignored as a whole counts once.
     pub ignored_files: usize,
     /// Commits that only the worktree's own log refers to; a ref will keep them.
@@ -50,40 +50,40 @@ pub struct Removal {
 /// A possible loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Risk {
+pub enum RemovalRisk {
     /// Tracked files with uncommitted changes.
-    UncommittedChanges { paths: Paths },
+    UncommittedChanges { paths: NamedPaths },
     /// Untracked files that are not ignored.
-    UntrackedFiles { paths: Paths },
+    UntrackedFiles { paths: NamedPaths },
     /// Repositories inside the worktree that are not submodules.
-    EmbeddedRepositories { paths: Paths },
+    EmbeddedRepositories { paths: NamedPaths },
     /// Commits that no other ref reaches.
     UnreachableCommits { count: u64, tip: Oid },
     /// Stash entries that were made on the worktree's branch.
     Stashes { count: usize },
     /// An unfinished operation.
-    Ongoing { operation: Ongoing },
+    Ongoing { operation: OngoingOperation },
     /// A lock that Provost did not set.
     LockedByOther { reason: String },
     /// A submodule with changes or commits of its own.
     Submodule { path: RepoPath, why: String },
     /// The worktree was replaced by something else: git would not remove it, and its content is
     /// unknown.
-    Replaced { by: Replaced },
+    Replaced { by: WorktreeReplacement },
     /// Another worktree has the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
 
 /// A number of paths, the first of them named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Paths {
+pub struct NamedPaths {
     pub named: Vec<RepoPath>,
     pub count: usize,
 }
 
 /// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Removed {
+pub struct RemovalResult {
     /// False if the worktree was already gone.
     pub worktree: bool,
     /// The branch that was deleted.
@@ -98,37 +98,41 @@ pub struct Removed {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
-    WouldLose { path: PathBuf, removal: Removal },
+    WouldLose { path: PathBuf, removal: RemovalImpact },
     #[error(transparent)]
-    Keep(#[from] keep::Error),
+    Keep(#[from] keep_refs::Error),
     #[error(transparent)]
     Git(#[from] command::Error),
 }
 
 /// Finds what would be lost if the worktree were removed now.
-pub fn removal_risk(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<Removal, Error> {
+pub fn removal_risk(
+    git: &Git,
+    worktree: &Worktree,
+    fate: BranchFate,
+) -> Result<RemovalImpact, Error> {
     let shared = worktree.shared(git)?;
     let Some(entry) = registry::entry_at(&shared, &worktree.path)? else {
-        let risks = Survey { shared: &shared, worktree, fate }.branch_risks(None)?;
-        return Ok(Removal { risks, ..Removal::default() });
+        let risks = RefSurvey { shared: &shared, worktree, fate }.branch_risks(None)?;
+        return Ok(RemovalImpact { risks, ..RemovalImpact::default() });
     };
-    let survey = Survey { shared: &shared, worktree, fate };
-    let mut removal = Removal::default();
+    let survey = RefSurvey { shared: &shared, worktree, fate };
+    let mut removal = RemovalImpact::default();
     removal.risks.extend(foreign_lock(&entry));
     if worktree.path.symlink_metadata().is_ok() {
         match worktree.replaced()? {
-            Some(by) => removal.risks.push(Risk::Replaced { by }),
-            None => removal.look_inside(&worktree.repo(git)?)?,
+            Some(by) => removal.risks.push(RemovalRisk::Replaced { by }),
+            None => removal.add_checkout_risks(&worktree.repo(git)?)?,
         }
     }
     removal.risks.extend(survey.branch_risks(Some(&entry))?);
     removal.risks.extend(survey.stashes()?);
-    removal.dropped_commits = Dropped::of(git, &shared, worktree, fate)?.count;
+    removal.dropped_commits = UnreachableCommits::find(git, &shared, worktree, fate)?.count;
     Ok(removal)
 }
 
-impl Removal {
-    fn look_inside(&mut self, repo: &Repo<'_>) -> Result<(), Error> {
+impl RemovalImpact {
+    fn add_checkout_risks(&mut self, repo: &Repo<'_>) -> Result<(), Error> {
         self.risks.extend(checkout_risks(repo)?);
         self.risks.extend(submodule_risks(repo, MAX_DEPTH)?);
         self.ignored_files = count_ignored(repo)?;
@@ -138,7 +142,11 @@ impl Removal {
 
 /// Removes the worktree, and its branch if requested, unless something would be lost. A worktree
 /// that is already gone is not an error.
-pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<Removed, Error> {
+pub fn remove_worktree(
+    git: &Git,
+    worktree: &Worktree,
+    fate: BranchFate,
+) -> Result<RemovalResult, Error> {
     let shared = worktree.shared(git)?;
     let tip = shared.ref_commit(&worktree.branch.full())?;
     let removal = removal_risk(git, worktree, fate)?;
@@ -148,7 +156,7 @@ pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Resu
     let entry = registry::entry_at(&shared, &worktree.path)?;
     let mut kept = None;
     if entry.is_some() {
-        kept = Dropped::of(git, &shared, worktree, fate)?.keep(&shared, worktree)?;
+        kept = UnreachableCommits::find(git, &shared, worktree, fate)?.keep(&shared, worktree)?;
         remove_registered(git, &shared, worktree)?;
     }
     let branch = match (fate, tip) {
@@ -156,18 +164,18 @@ pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Resu
         (BranchFate::Delete, None) | (BranchFate::Keep, _) => None,
     };
     let ignored_files = removal.ignored_files;
-    Ok(Removed { worktree: entry.is_some(), branch, ignored_files, kept })
+    Ok(RemovalResult { worktree: entry.is_some(), branch, ignored_files, kept })
 }
 
 /// The checks of refs, which all worktrees share.
-struct Survey<'a> {
+struct RefSurvey<'a> {
     shared: &'a Repo<'a>,
     worktree: &'a Worktree,
     fate: BranchFate,
 }
 
-impl Survey<'_> {
-    fn branch_risks(&self, entry: Option<&Entry>) -> Result<Vec<Risk>, Error> {
+impl RefSurvey<'_> {
+    fn branch_risks(&self, entry: Option<&WorktreeEntry>) -> Result<Vec<RemovalRisk>, Error> {
         let mut tips: Vec<Oid> = entry.and_then(|entry| entry.commit.clone()).into_iter().collect();
         let mut risks = Vec::new();
         if self.fate == BranchFate::Delete {
@@ -180,7 +188,7 @@ impl Survey<'_> {
 
     /// Counts the commits that only the worktree (and its branch, if that is deleted too) holds.
     /// Runs outside the worktree, so that its own refs do not count.
-    fn unreachable(&self, tips: &[Oid]) -> Result<Option<Risk>, Error> {
+    fn unreachable(&self, tips: &[Oid]) -> Result<Option<RemovalRisk>, Error> {
         let Some(tip) = tips.first() else { return Ok(None) };
         let exclude = format!("--exclude={}", self.worktree.branch.full());
         let mut args = vec!["rev-list", "--count"];
@@ -193,20 +201,20 @@ impl Survey<'_> {
         let answer = self.shared.read(args).run()?;
         let count = answer.line().to_str().and_then(|text| text.parse().ok());
         let count: u64 = count.ok_or_else(|| answer.unexpected())?;
-        Ok((count > 0).then(|| Risk::UnreachableCommits { count, tip: tip.clone() }))
+        Ok((count > 0).then(|| RemovalRisk::UnreachableCommits { count, tip: tip.clone() }))
     }
 
-    fn branch_in_use(&self) -> Result<Option<Risk>, Error> {
+    fn branch_in_use(&self) -> Result<Option<RemovalRisk>, Error> {
         let full = self.worktree.branch.full();
         let user = registry::entries(self.shared)?.into_iter().find(|entry| {
             entry.branch.as_deref() == Some(&full) && entry.path != self.worktree.path
         });
-        Ok(user.map(|entry| Risk::BranchInUse { by: entry.path }))
+        Ok(user.map(|entry| RemovalRisk::BranchInUse { by: entry.path }))
     }
 
     /// Counts stash entries by the message that `git stash` writes: `WIP on BRANCH: …` or `On
     /// BRANCH: …`. Those of other branches do not matter.
-    fn stashes(&self) -> Result<Option<Risk>, Error> {
+    fn stashes(&self) -> Result<Option<RemovalRisk>, Error> {
         if self.shared.ref_commit("refs/stash")?.is_none() {
             return Ok(None);
         }
@@ -216,23 +224,25 @@ impl Survey<'_> {
             [format!("WIP on {}:", self.worktree.branch), format!("On {}:", self.worktree.branch)];
         let ours = |item: &&[u8]| made.iter().any(|start| item.starts_with(start.as_bytes()));
         let count = answer.items().filter(ours).count();
-        Ok((count > 0).then_some(Risk::Stashes { count }))
+        Ok((count > 0).then_some(RemovalRisk::Stashes { count }))
     }
 }
 
-fn foreign_lock(entry: &Entry) -> Option<Risk> {
+fn foreign_lock(entry: &WorktreeEntry) -> Option<RemovalRisk> {
     let reason = entry.lock.as_ref().filter(|reason| !reason.starts_with(LOCK_REASON))?;
-    Some(Risk::LockedByOther { reason: printable_line(reason.as_bytes()) })
+    Some(RemovalRisk::LockedByOther { reason: printable_line(reason.as_bytes()) })
 }
 
 /// Finds the risks in the files of one checkout.
-fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
-    let mut risks: Vec<Risk> =
-        ongoing(repo)?.map(|operation| Risk::Ongoing { operation }).into_iter().collect();
-    let staging = Staging::of(repo)?;
+fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<RemovalRisk>, Error> {
+    let mut risks: Vec<RemovalRisk> = ongoing_operation(repo)?
+        .map(|operation| RemovalRisk::Ongoing { operation })
+        .into_iter()
+        .collect();
+    let staging = Staging::open(repo)?;
     staging.reveal()?;
     let answer = staging.status()?;
-    let (mut changed, mut untracked) = (Paths::default(), Paths::default());
+    let (mut changed, mut untracked) = (NamedPaths::default(), NamedPaths::default());
     for item in answer.items() {
         let [state @ .., b' ', _] = &item[..item.len().min(4)] else {
             return Err(answer.unexpected().into());
@@ -245,17 +255,17 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
             _ => changed.add(path),
         }
     }
-    risks.extend(changed.some().map(|paths| Risk::UncommittedChanges { paths }));
-    risks.extend(untracked.some().map(|paths| Risk::UntrackedFiles { paths }));
-    let mut embedded = Paths::default();
-    nested::repositories(repo)?.iter().for_each(|path| embedded.add(path.as_bytes()));
-    risks.extend(embedded.some().map(|paths| Risk::EmbeddedRepositories { paths }));
+    risks.extend(changed.non_empty().map(|paths| RemovalRisk::UncommittedChanges { paths }));
+    risks.extend(untracked.non_empty().map(|paths| RemovalRisk::UntrackedFiles { paths }));
+    let mut embedded = NamedPaths::default();
+    nested_repos::repositories(repo)?.iter().for_each(|path| embedded.add(path.as_bytes()));
+    risks.extend(embedded.non_empty().map(|paths| RemovalRisk::EmbeddedRepositories { paths }));
     Ok(risks)
 }
 
 /// Inspects each populated submodule as a separate repository: its git directory is deleted with
 /// the worktree. One nested deeper than [`MAX_DEPTH`] is a risk.
-fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
+fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<RemovalRisk>, Error> {
     let mut risks = Vec::new();
     for path in populated_submodules(repo)? {
         let why = match Repo::open_at(repo.git(), &repo.top().join(path.as_path()))? {
@@ -264,7 +274,7 @@ fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
             None => vec!["is broken".to_owned()],
         };
         if !why.is_empty() {
-            risks.push(Risk::Submodule { path, why: why.join(", ") });
+            risks.push(RemovalRisk::Submodule { path, why: why.join(", ") });
         }
     }
     Ok(risks)
@@ -273,7 +283,7 @@ fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
 fn reasons_to_keep(repo: &Repo<'_>, depth: usize) -> Result<Vec<String>, Error> {
     let mut risks = checkout_risks(repo)?;
     risks.extend(submodule_risks(repo, depth - 1)?);
-    let mut reasons: Vec<String> = risks.iter().map(Risk::to_string).collect();
+    let mut reasons: Vec<String> = risks.iter().map(RemovalRisk::to_string).collect();
     let mut args = vec!["rev-list", "--count", "--glob=refs/*", "--reflog"];
     args.extend(repo.resolve("HEAD^{commit}")?.is_some().then_some("HEAD"));
     args.extend(["--not", "--remotes"]);
@@ -298,7 +308,7 @@ fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Resul
         // An agent may have written something since the survey.
         let risks = checkout_risks(&worktree.repo(git)?)?;
         if !risks.is_empty() {
-            let removal = Removal { risks, ..Removal::default() };
+            let removal = RemovalImpact { risks, ..RemovalImpact::default() };
             return Err(Error::WouldLose { path: worktree.path.clone(), removal });
         }
     }
@@ -306,7 +316,7 @@ fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Resul
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(command::Error::file(&worktree.path)(error).into())
         }
-        Ok(()) | Err(_) => Ok(registry::forget(shared, &worktree.path)?),
+        Ok(()) | Err(_) => Ok(registry::unregister(shared, &worktree.path)?),
     }
 }
 
@@ -316,7 +326,7 @@ fn delete_branch(shared: &Repo<'_>, branch: &BranchName, tip: &Oid) -> Result<Br
     Ok(branch.clone())
 }
 
-impl Paths {
+impl NamedPaths {
     fn add(&mut self, path: &[u8]) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
@@ -324,12 +334,12 @@ impl Paths {
         }
     }
 
-    fn some(self) -> Option<Self> {
+    fn non_empty(self) -> Option<Self> {
         (self.count > 0).then_some(self)
     }
 }
 
-impl fmt::Display for Paths {
+impl fmt::Display for NamedPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named: Vec<String> = self.named.iter().map(RepoPath::to_string).collect();
         f.write_str(&named.join(", "))?;
@@ -340,7 +350,7 @@ impl fmt::Display for Paths {
     }
 }
 
-impl fmt::Display for Risk {
+impl fmt::Display for RemovalRisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UncommittedChanges { paths } => write!(f, "uncommitted changes ({paths})"),
@@ -363,6 +373,6 @@ impl fmt::Display for Risk {
     }
 }
 
-fn join(risks: &[Risk]) -> String {
-    risks.iter().map(Risk::to_string).collect::<Vec<_>>().join("; ")
+fn join(risks: &[RemovalRisk]) -> String {
+    risks.iter().map(RemovalRisk::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 
 use provost_sys::agent_file;
 
-use crate::apart::StandIn;
-use crate::command::{Answer, Call, Error, Exit, Git};
+use crate::command::{Error, Git, GitCall, GitExit, GitOutput};
 use crate::filters;
-use crate::guard::Setting;
-use crate::known::{self, Files};
+use crate::guard::GitSetting;
+use crate::isolated_repo::StandIn;
 use crate::names::{BranchName, Oid, RefName};
 use crate::process::now;
-use crate::settings::Settings;
+use crate::settings::RepoSettings;
+use crate::settings_cache::{self, ConfigFiles};
 use crate::worktree::MAX_POINTER;
 
 /// How often to check whether a lock is free.
-const LOCK_LOOK: Duration = Duration::from_millis(20);
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// The locks of the files that a reset or a move of the checkout writes.
 const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
 
 /// How often a reset that was cut off is made again.
-const RESETS: usize = 3;
+const MAX_RESETS: usize = 3;
 
 /// The handle through which everything else in this crate talks to git.
 #[derive(Debug, Clone)]
@@ -41,17 +41,17 @@ pub(crate) struct Repo<'a> {
     common_dir: PathBuf,
     top: PathBuf,
     stand_in: Arc<StandIn>,
-    configured: Settings,
+    configured: RepoSettings,
     /// The settings of filter drivers that the operator trusts.
-    filters: Vec<Setting>,
+    filters: Vec<GitSetting>,
     /// Settings for every call.
-    settings: Vec<Setting>,
+    settings: Vec<GitSetting>,
     index: Option<PathBuf>,
 }
 
 /// The location of a repository.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'p> {
+pub(crate) struct RepoLocation<'p> {
     pub(crate) git_dir: &'p Path,
     /// The git directory that all worktrees share.
     pub(crate) common_dir: &'p Path,
@@ -61,9 +61,9 @@ pub(crate) struct Place<'p> {
 impl<'a> Repo<'a> {
     /// Opens the repository: reads its settings as data, and creates the stand-in for its shared
     /// git directory.
-    pub(crate) fn open(git: &'a Git, place: Place<'_>) -> Result<Self, Error> {
+    pub(crate) fn open(git: &'a Git, place: RepoLocation<'_>) -> Result<Self, Error> {
         let configured = settings_of(git, place)?;
-        let stand_in = git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
+        let stand_in = git.stand_ins().get(git.scratch(), place.common_dir, &configured.format)?;
         let filters = if configured.filters.is_empty() {
             Vec::new()
         } else {
@@ -75,7 +75,7 @@ impl<'a> Repo<'a> {
             common_dir: place.common_dir.to_owned(),
             top: place.top.to_owned(),
             stand_in,
-            settings: configured.taken.clone(),
+            settings: configured.adopted.clone(),
             configured,
             filters,
             index: None,
@@ -88,13 +88,16 @@ impl<'a> Repo<'a> {
             return Ok(None);
         }
         let ask = |what| {
-            let answer = git.call(top).args(["rev-parse", "--path-format=absolute", what]).ask()?;
-            Ok::<_, Error>((answer.exit == Exit::Code(0)).then(|| PathBuf::from(answer.line())))
+            let answer = git
+                .call(top)
+                .args(["rev-parse", "--path-format=absolute", what])
+                .run_unchecked()?;
+            Ok::<_, Error>((answer.exit == GitExit::Code(0)).then(|| PathBuf::from(answer.line())))
         };
         let (found, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
         match (found, git_dir, ask("--git-common-dir")?) {
             (Some(found), Some(git_dir), Some(common_dir)) if found == top => {
-                let place = Place { git_dir: &git_dir, common_dir: &common_dir, top };
+                let place = RepoLocation { git_dir: &git_dir, common_dir: &common_dir, top };
                 Ok(Some(Self::open(git, place)?))
             }
             _ => Ok(None),
@@ -125,12 +128,12 @@ impl<'a> Repo<'a> {
     }
 
     /// Returns the settings found in the configuration.
-    pub(crate) fn configured(&self) -> &Settings {
+    pub(crate) fn configured(&self) -> &RepoSettings {
         &self.configured
     }
 
     /// Prepares a read-only call: it takes no lock and refreshes nothing.
-    pub(crate) fn read<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
+    pub(crate) fn read<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
         self.write(args).variable("GIT_OPTIONAL_LOCKS", "0")
     }
 
@@ -138,7 +141,7 @@ impl<'a> Repo<'a> {
     pub(crate) fn read_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
-    ) -> Call<'a> {
+    ) -> GitCall<'a> {
         self.read(args).filters(&self.filters)
     }
 
@@ -146,7 +149,7 @@ impl<'a> Repo<'a> {
     pub(crate) fn write_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
-    ) -> Call<'a> {
+    ) -> GitCall<'a> {
         self.write(args).filters(&self.filters)
     }
 
@@ -155,11 +158,13 @@ impl<'a> Repo<'a> {
     pub(crate) fn change_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
-    ) -> Result<Answer, Error> {
-        let Some(calls) = self.git.long_calls() else { return self.write_files(args).ask() };
+    ) -> Result<GitOutput, Error> {
+        let Some(calls) = self.git.long_calls() else {
+            return self.write_files(args).run_unchecked();
+        };
         let format = &self.configured.format;
-        let stand_in = StandIn::of_long_call(self.git.scratch(), &self.common_dir, format)?;
-        let answer = self.write_with(&stand_in, args).filters(&self.filters).ask_apart(calls);
+        let stand_in = StandIn::for_long_call(self.git.scratch(), &self.common_dir, format)?;
+        let answer = self.write_with(&stand_in, args).filters(&self.filters).run_long(calls);
         if !matches!(answer, Err(Error::Abandoned { .. })) {
             // If this fails, the next sweep removes it.
             fs::remove_dir_all(&stand_in).ok();
@@ -171,13 +176,15 @@ impl<'a> Repo<'a> {
     /// another program is never removed; one that a call of Provost's left is.
     pub(crate) fn when_unlocked(
         &self,
-        call: impl Fn(&Self) -> Result<Answer, Error>,
-    ) -> Result<Answer, Error> {
+        call: impl Fn(&Self) -> Result<GitOutput, Error>,
+    ) -> Result<GitOutput, Error> {
         let limit = self.git.lock_limit();
         let until = now() + limit;
         loop {
             let answer = call(self)?;
-            if answer.exit == Exit::Code(0) || !answer.complains_of("index.lock': File exists") {
+            if answer.exit == GitExit::Code(0)
+                || !answer.stderr_contains("index.lock': File exists")
+            {
                 return Ok(answer);
             }
             let path = self.git_dir.join("index.lock");
@@ -196,9 +203,9 @@ impl<'a> Repo<'a> {
         loop {
             tries += 1;
             match self.change_files(["reset", "--hard", "--quiet"]) {
-                Err(Error::CutOff { .. }) if tries < RESETS => self.remove_locks()?,
+                Err(Error::Interrupted { .. }) if tries < MAX_RESETS => self.remove_locks()?,
                 Err(error) => return Err(error),
-                Ok(answer) if answer.exit == Exit::Code(0) => return Ok(()),
+                Ok(answer) if answer.exit == GitExit::Code(0) => return Ok(()),
                 Ok(answer) => return Err(answer.failure()),
             }
         }
@@ -255,14 +262,14 @@ impl<'a> Repo<'a> {
             }
             self.remove_left_lock(lock)?;
             #[expect(clippy::disallowed_methods, reason = "git has no event for a lock set free")]
-            thread::sleep(LOCK_LOOK);
+            thread::sleep(LOCK_POLL);
         }
         Ok(now() < until)
     }
 
     /// Prepares a call that changes something. Git reads only the configuration file in Provost's
     /// own directory.
-    pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
+    pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
         self.write_with(self.stand_in.path(), args)
     }
 
@@ -271,7 +278,7 @@ impl<'a> Repo<'a> {
         &self,
         stand_in: &Path,
         args: impl IntoIterator<Item = A>,
-    ) -> Call<'a> {
+    ) -> GitCall<'a> {
         let call = self.git.call(&self.top).settings(&self.settings).args(args);
         let call = call
             .without_user_settings()
@@ -290,8 +297,9 @@ impl<'a> Repo<'a> {
     pub(crate) fn configuration<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
-    ) -> Call<'a> {
-        let place = Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top };
+    ) -> GitCall<'a> {
+        let place =
+            RepoLocation { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top };
         configuration(self.git, place, args)
     }
 
@@ -309,11 +317,11 @@ impl<'a> Repo<'a> {
     /// Returns the object of an expression, if it exists.
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
-        let answer = self.read(verify.into_iter().chain([expression.as_ref()])).ask()?;
+        let answer = self.read(verify.into_iter().chain([expression.as_ref()])).run_unchecked()?;
         match answer.exit {
-            Exit::Code(0) => answer_oid(&answer).map(Some),
-            Exit::Code(1) => Ok(None),
-            Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
+            GitExit::Code(0) => answer_oid(&answer).map(Some),
+            GitExit::Code(1) => Ok(None),
+            GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure()),
         }
     }
 
@@ -324,11 +332,11 @@ impl<'a> Repo<'a> {
 
     /// Returns the ref that HEAD points to, unless it is detached.
     pub(crate) fn head_ref(&self) -> Result<Option<RefName>, Error> {
-        let answer = self.read(["symbolic-ref", "--quiet", "HEAD"]).ask()?;
+        let answer = self.read(["symbolic-ref", "--quiet", "HEAD"]).run_unchecked()?;
         match answer.exit {
-            Exit::Code(0) => Ok(Some(RefName::new(answer.line()))),
-            Exit::Code(1) => Ok(None),
-            Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
+            GitExit::Code(0) => Ok(Some(RefName::new(answer.line()))),
+            GitExit::Code(1) => Ok(None),
+            GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure()),
         }
     }
 }
@@ -342,27 +350,27 @@ fn remove(file: &Path) -> Result<(), Error> {
 }
 
 /// Reads all settings with git, or from the cache.
-fn settings_of(git: &Git, place: Place<'_>) -> Result<Settings, Error> {
-    let files = Files::of(place.git_dir, git.home());
-    let known = files.as_ref().and_then(|files| git.known().get(place.git_dir, files));
+fn settings_of(git: &Git, place: RepoLocation<'_>) -> Result<RepoSettings, Error> {
+    let files = ConfigFiles::inspect(place.git_dir, git.home());
+    let known = files.as_ref().and_then(|files| git.settings_cache().get(place.git_dir, files));
     if let Some(settings) = known {
         return Ok(settings);
     }
     let listed = configuration(git, place, ["config", "--list", "-z", "--show-scope"]).run()?;
-    let settings = Settings::parse(&listed.stdout)?;
+    let settings = RepoSettings::parse(&listed.stdout)?;
     if let Some(files) = files
-        && known::stands_alone(&listed.stdout)
+        && settings_cache::has_no_includes(&listed.stdout)
     {
-        git.known().keep(place.git_dir, files, &settings);
+        git.settings_cache().keep(place.git_dir, files, &settings);
     }
     Ok(settings)
 }
 
 fn configuration<'a, A: AsRef<OsStr>>(
     git: &'a Git,
-    place: Place<'_>,
+    place: RepoLocation<'_>,
     args: impl IntoIterator<Item = A>,
-) -> Call<'a> {
+) -> GitCall<'a> {
     git.call(place.top)
         .args(args)
         .variable("GIT_DIR", place.git_dir)
@@ -372,7 +380,7 @@ fn configuration<'a, A: AsRef<OsStr>>(
 }
 
 /// Parses the hash that git printed.
-pub(crate) fn answer_oid(answer: &Answer) -> Result<Oid, Error> {
+pub(crate) fn answer_oid(answer: &GitOutput) -> Result<Oid, Error> {
     let text = answer.line().to_str().ok_or_else(|| answer.unexpected())?;
     Oid::new(text).map_err(|_| answer.unexpected())
 }
@@ -403,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn no_configuration_file_of_the_repository_or_user_is_read() {
+    fn configuration_files_are_not_read() {
         let root = tempfile::tempdir().unwrap();
         let (git, top) = hostile(&root.path().canonicalize().unwrap());
         let repo = Repo::open_at(&git, &top).unwrap().unwrap();
@@ -425,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hooks_of_the_repository_are_found() {
+    fn repository_hooks_are_not_found() {
         let root = tempfile::tempdir().unwrap();
         let (git, top) = hostile(&root.path().canonicalize().unwrap());
         let repo = Repo::open_at(&git, &top).unwrap().unwrap();

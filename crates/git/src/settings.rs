@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::apart::Format;
-use crate::guard::Setting;
+use crate::guard::GitSetting;
+use crate::isolated_repo::RepoFormat;
 
 /// The maximum number of filter drivers in a configuration.
 pub(crate) const MAX_FILTERS: usize = 500;
 
 /// Settings that are adopted, in lower case as git prints them.
-pub(crate) const TAKEN: &[&str] = &[
+pub(crate) const ADOPTED: &[&str] = &[
     "core.attributesfile",
     "core.autocrlf",
     "core.bigfilethreshold",
@@ -39,7 +39,7 @@ pub(crate) const TAKEN: &[&str] = &[
 ];
 
 /// Settings of remotes that are adopted: with them, objects of a partial clone may be missing.
-const TAKEN_OF_REMOTES: &[&str] = &[".promisor", ".partialclonefilter"];
+const ADOPTED_OF_REMOTES: &[&str] = &[".promisor", ".partialclonefilter"];
 
 /// Settings of a worktree's own file that a new worktree gets too.
 const SPARSE: &[&str] = &["core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse"];
@@ -49,20 +49,20 @@ const DRIVER: &[&str] = &["clean", "smudge", "process", "required"];
 
 /// The settings adopted from the configuration of a repository and its user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) format: Format,
+pub(crate) struct RepoSettings {
+    pub(crate) format: RepoFormat,
     /// In the order of their files, so that the last one of a name wins.
-    pub(crate) taken: Vec<Setting>,
+    pub(crate) adopted: Vec<GitSetting>,
     /// The sparse-checkout settings in the worktree's own file.
-    pub(crate) sparse: Vec<Setting>,
-    pub(crate) filters: Filters,
+    pub(crate) sparse: Vec<GitSetting>,
+    pub(crate) filters: FilterDrivers,
 }
 
 /// The configured filter drivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Filters {
+pub(crate) struct FilterDrivers {
     /// The drivers of the user's own configuration or the system's, with their settings.
-    of_user: BTreeMap<OsString, Vec<Setting>>,
+    user_drivers: BTreeMap<OsString, Vec<GitSetting>>,
     /// All drivers that have a command.
     all: BTreeSet<OsString>,
 }
@@ -80,7 +80,7 @@ pub enum Error {
 
 /// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum SettingScope {
     /// The user's own configuration, or the system's.
     User,
     Repository,
@@ -89,7 +89,7 @@ enum Scope {
     Call,
 }
 
-impl Settings {
+impl RepoSettings {
     /// Parses the output of `git config --list -z --show-scope`.
     pub(crate) fn parse(listed: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
@@ -98,7 +98,7 @@ impl Settings {
             let no_key = || Error::NoKey { scope: String::from_utf8_lossy(scope).into_owned() };
             let item = items.next().ok_or_else(no_key)?;
             let (key, value) = split(item);
-            settings.add(Scope::named(scope), key, value)?;
+            settings.add(SettingScope::named(scope), key, value)?;
         }
         if settings.filters.all.len() > MAX_FILTERS {
             return Err(Error::TooManyFilters);
@@ -106,23 +106,23 @@ impl Settings {
         Ok(settings)
     }
 
-    fn add(&mut self, scope: Scope, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        if scope == Scope::Call {
+    fn add(&mut self, scope: SettingScope, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if scope == SettingScope::Call {
             return Ok(());
         }
         let setting = || (OsString::from_vec(key.to_vec()), OsString::from_vec(value.to_vec()));
-        if is_taken(key) {
-            self.taken.push(setting());
+        if is_adopted(key) {
+            self.adopted.push(setting());
         }
-        if scope == Scope::Worktree && SPARSE.iter().any(|name| name.as_bytes() == key) {
+        if scope == SettingScope::Worktree && SPARSE.iter().any(|name| name.as_bytes() == key) {
             self.sparse.push(setting());
         }
         match key {
             b"extensions.objectformat" => {
-                self.format.objects = known("objectFormat", value, &["sha1", "sha256"])?;
+                self.format.objects = supported_value("objectFormat", value, &["sha1", "sha256"])?;
             }
             b"extensions.refstorage" => {
-                self.format.refs = known("refStorage", value, &["files", "reftable"])?;
+                self.format.refs = supported_value("refStorage", value, &["files", "reftable"])?;
             }
             _ => self.filters.add(scope, key, setting),
         }
@@ -130,7 +130,7 @@ impl Settings {
     }
 }
 
-impl Scope {
+impl SettingScope {
     fn named(name: &[u8]) -> Self {
         match name {
             b"system" | b"global" => Self::User,
@@ -141,8 +141,8 @@ impl Scope {
     }
 }
 
-impl Filters {
-    fn add(&mut self, scope: Scope, key: &[u8], setting: impl FnOnce() -> Setting) {
+impl FilterDrivers {
+    fn add(&mut self, scope: SettingScope, key: &[u8], setting: impl FnOnce() -> GitSetting) {
         let Some((driver, variable)) = driver(key) else { return };
         if !DRIVER.iter().any(|known| known.as_bytes() == variable) {
             return;
@@ -151,8 +151,11 @@ impl Filters {
         if variable != b"required" && !setting.1.is_empty() {
             self.all.insert(OsStr::from_bytes(driver).to_owned());
         }
-        if scope == Scope::User {
-            self.of_user.entry(OsStr::from_bytes(driver).to_owned()).or_default().push(setting);
+        if scope == SettingScope::User {
+            self.user_drivers
+                .entry(OsStr::from_bytes(driver).to_owned())
+                .or_default()
+                .push(setting);
         }
     }
 
@@ -162,15 +165,15 @@ impl Filters {
     }
 
     /// Returns the settings of the trusted drivers, from the user's own configuration.
-    pub(crate) fn trusted(&self, trusted: &BTreeSet<OsString>) -> Vec<Setting> {
-        let own = self.of_user.iter().filter(|(name, _)| trusted.contains(*name));
+    pub(crate) fn trusted(&self, trusted: &BTreeSet<OsString>) -> Vec<GitSetting> {
+        let own = self.user_drivers.iter().filter(|(name, _)| trusted.contains(*name));
         own.flat_map(|(_, settings)| settings.iter().cloned()).collect()
     }
 
     /// Whether files need this driver and Provost does not run it.
     pub(crate) fn refuses(&self, driver: &[u8], trusted: &BTreeSet<OsString>) -> bool {
         let driver = OsStr::from_bytes(driver);
-        let runs = trusted.contains(driver) && self.of_user.contains_key(driver);
+        let runs = trusted.contains(driver) && self.user_drivers.contains_key(driver);
         self.all.contains(driver) && !runs
     }
 }
@@ -183,13 +186,13 @@ fn split(item: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn is_taken(key: &[u8]) -> bool {
+fn is_adopted(key: &[u8]) -> bool {
     let of_remote = |end: &&str| key.starts_with(b"remote.") && key.ends_with(end.as_bytes());
-    TAKEN.iter().any(|name| name.as_bytes() == key) || TAKEN_OF_REMOTES.iter().any(of_remote)
+    ADOPTED.iter().any(|name| name.as_bytes() == key) || ADOPTED_OF_REMOTES.iter().any(of_remote)
 }
 
 /// Returns the value if it is supported; the first one is the default.
-fn known(
+fn supported_value(
     key: &'static str,
     value: &[u8],
     supported: &[&'static str; 2],
@@ -216,9 +219,9 @@ fn driver(key: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    fn parse(items: &[(&str, &str)]) -> Result<Settings, Error> {
+    fn parse(items: &[(&str, &str)]) -> Result<RepoSettings, Error> {
         let text: String = items.iter().map(|(scope, item)| format!("{scope}\0{item}\0")).collect();
-        Settings::parse(text.as_bytes())
+        RepoSettings::parse(text.as_bytes())
     }
 
     fn names(names: &[&str]) -> BTreeSet<OsString> {
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_settings_are_taken_in_their_order() {
+    fn only_listed_settings_are_adopted_in_order() {
         let settings = parse(&[
             ("global", "core.autocrlf\ninput"),
             ("local", "core.fsmonitor\n/evil"),
@@ -237,7 +240,7 @@ mod tests {
             ("local", "remote.origin.url\nssh://x"),
             ("command", "core.eol\nlf"),
         ]);
-        let taken = settings.unwrap().taken;
+        let taken = settings.unwrap().adopted;
         let taken: Vec<_> = taken.iter().map(|(key, value)| format!("{key:?}={value:?}")).collect();
         assert_eq!(
             taken,
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn filter_runs_if_trusted_and_of_the_user() {
+    fn filter_runs_if_trusted_and_from_the_user() {
         let filters = parse(&[
             ("global", "filter.lfs.clean\ngit-lfs clean"),
             ("global", "filter.lfs.required\ntrue"),
@@ -272,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_formats_and_too_many_filters_are_refused() {
+    fn unknown_format_or_too_many_filters_is_refused() {
         let sha256 = parse(&[("local", "extensions.objectformat\nsha256")]).unwrap();
         assert_eq!(sha256.format.objects, Some("sha256"));
         let odd = parse(&[("local", "extensions.refstorage\nodd")]);
         assert!(matches!(odd, Err(Error::UnknownFormat { .. })));
         let many: String =
             (0..=MAX_FILTERS).map(|n| format!("local\0filter.f{n}.clean\nx\0")).collect();
-        assert_eq!(Settings::parse(many.as_bytes()), Err(Error::TooManyFilters));
+        assert_eq!(RepoSettings::parse(many.as_bytes()), Err(Error::TooManyFilters));
     }
 }

@@ -15,11 +15,11 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Git, GitExit};
 use crate::filters;
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
-use crate::repo::{Place, Repo};
+use crate::repo::{Repo, RepoLocation};
 
 /// The maximum nesting depth of submodules.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -40,7 +40,7 @@ pub enum Error {
 
 /// A checkout that may contain the wanted submodules.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct SubmoduleSource {
     top: PathBuf,
     git_dir: PathBuf,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Source {
 /// every checkout of Provost.
 pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
     let repo = project.repo(git)?;
-    let sources = Source::of_project(project);
+    let sources = SubmoduleSource::of_project(project);
     let mut absent = Vec::new();
     for link in links(&repo)? {
         if find(git, &link, &sources)?.is_none() {
@@ -60,7 +60,7 @@ pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, 
 }
 
 /// Fills the submodules of a checkout that is not in use yet.
-pub(crate) fn fill(repo: &Repo<'_>, sources: &[Source]) -> Result<(), Error> {
+pub(crate) fn fill(repo: &Repo<'_>, sources: &[SubmoduleSource]) -> Result<(), Error> {
     fill_to(repo, sources, MAX_DEPTH)
 }
 
@@ -76,7 +76,7 @@ impl Error {
     }
 }
 
-impl Source {
+impl SubmoduleSource {
     pub(crate) fn new(top: &Path, git_dir: &Path) -> Self {
         Self { top: top.to_owned(), git_dir: git_dir.to_owned() }
     }
@@ -89,12 +89,15 @@ impl Source {
     }
 
     /// Returns the possible repositories of a submodule.
-    fn candidates<'a>(&self, git: &'a Git, link: &Link) -> Result<Vec<Repo<'a>>, Error> {
+    fn candidates<'a>(&self, git: &'a Git, link: &SubmoduleLink) -> Result<Vec<Repo<'a>>, Error> {
         let mut found = Vec::new();
         found.extend(Repo::open_at(git, &self.top.join(link.path.as_path()))?);
         let kept = self.git_dir.join("modules").join(&link.name);
         if kept.join("HEAD").is_file() {
-            found.push(Repo::open(git, Place { git_dir: &kept, common_dir: &kept, top: &kept })?);
+            found.push(Repo::open(
+                git,
+                RepoLocation { git_dir: &kept, common_dir: &kept, top: &kept },
+            )?);
         }
         Ok(found)
     }
@@ -102,13 +105,13 @@ impl Source {
 
 /// A submodule that a commit requires.
 #[derive(Debug)]
-struct Link {
+struct SubmoduleLink {
     path: RepoPath,
     commit: Oid,
     name: PathBuf,
 }
 
-fn fill_to(repo: &Repo<'_>, sources: &[Source], depth: usize) -> Result<(), Error> {
+fn fill_to(repo: &Repo<'_>, sources: &[SubmoduleSource], depth: usize) -> Result<(), Error> {
     for link in links(repo)? {
         let Some(source) = find(repo.git(), &link, sources)? else { continue };
         let unusable = |why| Error::Unusable { path: link.path.clone(), why };
@@ -116,9 +119,11 @@ fn fill_to(repo: &Repo<'_>, sources: &[Source], depth: usize) -> Result<(), Erro
             return Err(unusable("it is nested too deep"));
         }
         let made = make(repo, &link, &source)?;
-        let below = |outer: &Source| outer.top.join(link.path.as_path());
-        let mut inner = vec![Source::new(source.top(), source.git_dir())];
-        inner.extend(sources.iter().map(|outer| Source::new(&below(outer), source.git_dir())));
+        let below = |outer: &SubmoduleSource| outer.top.join(link.path.as_path());
+        let mut inner = vec![SubmoduleSource::new(source.top(), source.git_dir())];
+        inner.extend(
+            sources.iter().map(|outer| SubmoduleSource::new(&below(outer), source.git_dir())),
+        );
         fill_to(&made, &inner, depth - 1)?;
     }
     Ok(())
@@ -126,7 +131,11 @@ fn fill_to(repo: &Repo<'_>, sources: &[Source], depth: usize) -> Result<(), Erro
 
 /// Finds a repository of the submodule that has the wanted commit; None if there is no repository
 /// of it at all.
-fn find<'a>(git: &'a Git, link: &Link, sources: &[Source]) -> Result<Option<Repo<'a>>, Error> {
+fn find<'a>(
+    git: &'a Git,
+    link: &SubmoduleLink,
+    sources: &[SubmoduleSource],
+) -> Result<Option<Repo<'a>>, Error> {
     let mut seen = false;
     for source in sources {
         for repo in source.candidates(git, link)? {
@@ -145,7 +154,7 @@ fn find<'a>(git: &'a Git, link: &Link, sources: &[Source]) -> Result<Option<Repo
 
 /// Creates the submodule's repository and checks out its commit. Existing parts of it are from the
 /// same call before a crash.
-fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
+fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);
     let unusable = |why| Error::Unusable { path: link.path.clone(), why };
@@ -159,7 +168,7 @@ fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>,
     let args = options.into_iter().chain(place).chain([top.as_os_str()]);
     repo.git().call(&top).args(args).without_user_settings().run()?;
     borrow(&git_dir, &source.objects()).map_err(command::Error::file(&git_dir))?;
-    let place = Place { git_dir: &git_dir, common_dir: &git_dir, top: &top };
+    let place = RepoLocation { git_dir: &git_dir, common_dir: &git_dir, top: &top };
     let made = Repo::open(repo.git(), place)?;
     set(&made, "core.worktree", top.as_os_str())?;
     name_origin(&made, source)?;
@@ -201,9 +210,9 @@ fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
 /// Sets the submodule's origin to its source's, so that its commits can be pushed. Nothing else of
 /// the source's configuration is copied.
 fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
-    let known = source.configuration(["config", "--get", "remote.origin.url"]).ask()?;
+    let known = source.configuration(["config", "--get", "remote.origin.url"]).run_unchecked()?;
     // Git would not use an address that looks like an option.
-    if known.exit != Exit::Code(0) || known.stdout.starts_with(b"-") {
+    if known.exit != GitExit::Code(0) || known.stdout.starts_with(b"-") {
         return Ok(());
     }
     set(made, "remote.origin.url", known.line())?;
@@ -213,7 +222,7 @@ fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
 
 /// Returns the submodule's remote refs: those of its source, so that published commits can be
 /// distinguished from new work.
-fn remote_refs(link: &Link, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
+fn remote_refs(link: &SubmoduleLink, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
     let format = "--format=create %(refname) %(objectname)";
     let mut refs = source.read(["for-each-ref", format, "refs/remotes/"]).run()?.stdout;
     let base = format!("update {BASE_REF} {}\n", link.commit);
@@ -230,7 +239,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the submodules that a checkout's commit records and names.
-fn links(repo: &Repo<'_>) -> Result<Vec<Link>, Error> {
+fn links(repo: &Repo<'_>) -> Result<Vec<SubmoduleLink>, Error> {
     if repo.resolve("HEAD:.gitmodules")?.is_none() {
         return Ok(Vec::new());
     }
@@ -243,7 +252,7 @@ fn links(repo: &Repo<'_>) -> Result<Vec<Link>, Error> {
         let oid = std::str::from_utf8(oid).ok().and_then(|text| Oid::new(text).ok());
         let commit = oid.ok_or_else(|| tree.unexpected())?;
         let named = names.iter().find(|(_, named)| named == path);
-        links.extend(named.map(|(name, _)| Link {
+        links.extend(named.map(|(name, _)| SubmoduleLink {
             path: RepoPath::new(path),
             commit,
             name: name.clone(),
@@ -257,16 +266,16 @@ fn links(repo: &Repo<'_>) -> Result<Vec<Link>, Error> {
 fn names(repo: &Repo<'_>) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
     let args =
         ["config", "--blob", "HEAD:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
-    let answer = repo.read(args).ask()?;
+    let answer = repo.read(args).run_unchecked()?;
     match answer.exit {
-        Exit::Code(0) => Ok(answer.items().filter_map(named).collect()),
-        Exit::Code(1) => Ok(Vec::new()),
-        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+        GitExit::Code(0) => Ok(answer.items().filter_map(parse_name).collect()),
+        GitExit::Code(1) => Ok(Vec::new()),
+        GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure().into()),
     }
 }
 
 /// Parses `submodule.NAME.path`, a line feed, and the path.
-fn named(item: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
+fn parse_name(item: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
     let end = item.iter().position(|byte| *byte == b'\n')?;
     let name = item[..end].strip_prefix(b"submodule.")?.strip_suffix(b".path")?;
     let name = PathBuf::from(OsString::from_vec(name.to_vec()));
@@ -280,8 +289,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stays_in_the_directory_of_modules() {
-        let name = |text: &str| named(format!("submodule.{text}.path\nlib").as_bytes());
+    fn name_stays_in_the_modules_directory() {
+        let name = |text: &str| parse_name(format!("submodule.{text}.path\nlib").as_bytes());
         assert_eq!(name("libs/a.b"), Some(("libs/a.b".into(), b"lib".to_vec())));
         for bad in ["..", "../x", "a/../../x", "/etc", ""] {
             assert!(name(bad).is_none(), "{bad:?}");

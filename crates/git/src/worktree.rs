@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use provost_sys::agent_file;
 use serde::Serialize;
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Git, GitExit};
 use crate::escape::printable_line;
 use crate::filters;
 use crate::names::{BranchName, Oid, RefName};
 use crate::project::{self, Project};
-use crate::registry::{self, Entry};
-use crate::repo::{Place, Repo};
-use crate::submodules::{self, Source};
+use crate::registry::{self, WorktreeEntry};
+use crate::repo::{Repo, RepoLocation};
+use crate::submodules::{self, SubmoduleSource};
 
 /// The lock reason of a finished worktree.
 pub const LOCK_REASON: &str = "provost";
@@ -51,7 +51,7 @@ pub struct Worktree {
 /// How a worktree's directory was replaced since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Replaced {
+pub enum WorktreeReplacement {
     /// A link or a file: its content does not belong to the worktree.
     Top,
     /// Its `.git` is gone.
@@ -96,15 +96,15 @@ pub fn worktree_add(
     let base = resolve_base(project, &shared, base)?;
     let known = registry::entries(&shared)?;
     let path = settle_path(project, &known, path)?;
-    let site = Site { git, project, shared, known, path, branch, base };
+    let site = WorktreeSite { git, project, shared, known, path, branch, base };
     match site.examine()? {
-        Found::Nothing => site.make(Branch::New),
-        Found::Shell { on_branch } => {
+        ExistingWorktree::Nothing => site.make(BranchUse::New),
+        ExistingWorktree::Shell { on_branch } => {
             site.clear_shell()?;
-            site.make(if on_branch { Branch::Own } else { Branch::New })
+            site.make(if on_branch { BranchUse::Own } else { BranchUse::New })
         }
-        Found::Unfinished => site.complete(Branch::New),
-        Found::Finished => site.take(),
+        ExistingWorktree::Unfinished => site.complete(BranchUse::New),
+        ExistingWorktree::Finished => site.take(),
     }
 }
 
@@ -148,17 +148,17 @@ pub(crate) const MAX_POINTER: u64 = 64 << 10;
 
 impl Worktree {
     /// Returns how the worktree was replaced, if it was. Its path must exist.
-    pub(crate) fn replaced(&self) -> Result<Option<Replaced>, command::Error> {
+    pub(crate) fn replaced(&self) -> Result<Option<WorktreeReplacement>, command::Error> {
         let about = fs::symlink_metadata(&self.path).map_err(command::Error::file(&self.path))?;
         if !about.is_dir() {
-            return Ok(Some(Replaced::Top));
+            return Ok(Some(WorktreeReplacement::Top));
         }
         let file = self.path.join(".git");
         match fs::symlink_metadata(&file) {
             Ok(about) if about.is_file() => {}
-            Ok(_) => return Ok(Some(Replaced::OtherGit)),
+            Ok(_) => return Ok(Some(WorktreeReplacement::OtherGit)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Some(Replaced::NoGit));
+                return Ok(Some(WorktreeReplacement::NoGit));
             }
             Err(error) => return Err(command::Error::file(&file)(error)),
         }
@@ -168,9 +168,9 @@ impl Worktree {
             Err(agent_file::Error::Io { source, .. }) => {
                 return Err(command::Error::file(&file)(source));
             }
-            Err(_) => return Ok(Some(Replaced::OtherGit)),
+            Err(_) => return Ok(Some(WorktreeReplacement::OtherGit)),
         };
-        Ok((!self.is_named_by(&text)).then_some(Replaced::OtherGit))
+        Ok((!self.is_named_by(&text)).then_some(WorktreeReplacement::OtherGit))
     }
 
     /// Whether the text of a `.git` file (absolute, or relative to its location) names the git
@@ -195,7 +195,7 @@ impl Worktree {
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
-            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.path },
+            RepoLocation { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.path },
         )
     }
 
@@ -203,7 +203,7 @@ impl Worktree {
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
-            Place {
+            RepoLocation {
                 git_dir: &self.common_dir,
                 common_dir: &self.common_dir,
                 top: &self.common_dir,
@@ -233,7 +233,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Replaced {
+impl fmt::Display for WorktreeReplacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Top => "its directory was replaced by something else",
@@ -244,19 +244,19 @@ impl fmt::Display for Replaced {
 }
 
 /// The location of a wanted worktree, and its known state.
-struct Site<'a> {
+struct WorktreeSite<'a> {
     git: &'a Git,
     project: &'a Project,
     shared: Repo<'a>,
     /// The worktrees registered when the location was examined.
-    known: Vec<Entry>,
+    known: Vec<WorktreeEntry>,
     path: PathBuf,
     branch: &'a BranchName,
     base: Oid,
 }
 
 /// The existing state of the location.
-enum Found {
+enum ExistingWorktree {
     Nothing,
     /// A registration with at most an empty directory.
     Shell {
@@ -270,38 +270,42 @@ enum Found {
 
 /// Whether an existing branch may be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Branch {
+enum BranchUse {
     New,
     /// New, and just seen to be free.
     Free,
     Own,
 }
 
-impl<'a> Site<'a> {
-    fn examine(&self) -> Result<Found, Error> {
-        let content = Content::of(&self.path).map_err(command::Error::file(&self.path))?;
+impl<'a> WorktreeSite<'a> {
+    fn examine(&self) -> Result<ExistingWorktree, Error> {
+        let content = DirContent::read(&self.path).map_err(command::Error::file(&self.path))?;
         let entry = self.known.iter().find(|entry| entry.path == self.path);
         match (entry, content) {
-            (None, Content::Absent | Content::Empty) => Ok(Found::Nothing),
-            (None, Content::GitFileOnly | Content::Other) => {
+            (None, DirContent::Absent | DirContent::Empty) => Ok(ExistingWorktree::Nothing),
+            (None, DirContent::GitFileOnly | DirContent::Other) => {
                 Err(Error::Occupied { path: self.path.clone() })
             }
-            (Some(entry), Content::Absent | Content::Empty) => {
-                Ok(Found::Shell { on_branch: entry.branch == Some(self.branch.full()) })
+            (Some(entry), DirContent::Absent | DirContent::Empty) => {
+                Ok(ExistingWorktree::Shell { on_branch: entry.branch == Some(self.branch.full()) })
             }
-            (Some(entry), Content::GitFileOnly | Content::Other) => {
+            (Some(entry), DirContent::GitFileOnly | DirContent::Other) => {
                 self.examine_registered(entry, content)
             }
         }
     }
 
-    fn examine_registered(&self, entry: &Entry, content: Content) -> Result<Found, Error> {
+    fn examine_registered(
+        &self,
+        entry: &WorktreeEntry,
+        content: DirContent,
+    ) -> Result<ExistingWorktree, Error> {
         match entry.lock.as_deref() {
-            Some(REGISTERING) if content == Content::GitFileOnly => {
-                Ok(Found::Shell { on_branch: false })
+            Some(REGISTERING) if content == DirContent::GitFileOnly => {
+                Ok(ExistingWorktree::Shell { on_branch: false })
             }
-            Some(MAKING) => Ok(Found::Unfinished),
-            _ if entry.branch == Some(self.branch.full()) => Ok(Found::Finished),
+            Some(MAKING) => Ok(ExistingWorktree::Unfinished),
+            _ if entry.branch == Some(self.branch.full()) => Ok(ExistingWorktree::Finished),
             _ => Err(Error::OnOtherBranch { path: self.path.clone(), on: describe(entry) }),
         }
     }
@@ -311,13 +315,13 @@ impl<'a> Site<'a> {
         remove_if_there(fs::remove_file(self.path.join(".git")))
             .map_err(command::Error::file(&self.path))?;
         remove_if_there(fs::remove_dir(&self.path)).map_err(command::Error::file(&self.path))?;
-        Ok(registry::forget(&self.shared, &self.path)?)
+        Ok(registry::unregister(&self.shared, &self.path)?)
     }
 
-    fn make(&self, branch: Branch) -> Result<Worktree, Error> {
+    fn make(&self, branch: BranchUse) -> Result<Worktree, Error> {
         self.check_branch(branch)?;
         filters::refuse_tree(&self.shared, &self.base)?;
-        registry::make_room(&self.shared)?;
+        registry::create_registry_dir(&self.shared)?;
         let options = [
             "worktree",
             "add",
@@ -334,22 +338,22 @@ impl<'a> Site<'a> {
             .write(options.map(OsStr::new).into_iter().chain(place))
             .run()
             .map_err(Error::Git)?;
-        self.complete(if branch == Branch::New { Branch::Free } else { branch })
+        self.complete(if branch == BranchUse::New { BranchUse::Free } else { branch })
     }
 
     /// Completes a worktree that is registered.
-    fn complete(&self, branch: Branch) -> Result<Worktree, Error> {
+    fn complete(&self, branch: BranchUse) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
         // Left by an interrupted call; nothing else works here yet.
         repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
             // Nothing was checked out yet, so nothing is lost.
-            registry::forget(&self.shared, &self.path)?;
+            registry::unregister(&self.shared, &self.path)?;
             return Err(error);
         }
         repo.reset_hard()?;
-        submodules::fill(&repo, &Source::of_project(self.project))?;
+        submodules::fill(&repo, &SubmoduleSource::of_project(self.project))?;
         lock(&worktree)?;
         Ok(worktree)
     }
@@ -357,7 +361,7 @@ impl<'a> Site<'a> {
     /// Opens a newly registered worktree, with the sparse-checkout settings of the main worktree.
     fn configure(&self, worktree: &Worktree) -> Result<Repo<'a>, Error> {
         let repo = worktree.repo(self.git)?;
-        registry::link(&repo)?;
+        registry::rewrite_git_file(&repo)?;
         let file = worktree.git_dir.join("config.worktree");
         let sparse = &self.shared.configured().sparse;
         if sparse.is_empty() || file.exists() {
@@ -371,8 +375,8 @@ impl<'a> Site<'a> {
     }
 
     /// Attaches HEAD to the branch, creating the branch if it is new.
-    fn attach(&self, repo: &Repo<'_>, branch: Branch) -> Result<(), Error> {
-        let (full, free) = (self.branch.full(), branch == Branch::Free);
+    fn attach(&self, repo: &Repo<'_>, branch: BranchUse) -> Result<(), Error> {
+        let (full, free) = (self.branch.full(), branch == BranchUse::Free);
         if free || repo.head_ref()? != Some(RefName::new(OsStr::new(&full))) {
             self.check_branch(branch)?;
             repo.write(["symbolic-ref", "HEAD", &full]).run().map_err(Error::Git)?;
@@ -381,11 +385,11 @@ impl<'a> Site<'a> {
             return Ok(());
         }
         // The empty old value: the branch must not have been created meanwhile.
-        let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).ask()?;
+        let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).run_unchecked()?;
         match created.exit {
-            Exit::Code(0) => Ok(()),
-            _ if created.complains_of("reference already exists") => Err(self.taken()),
-            Exit::Code(_) | Exit::Signal(_) => Err(created.failure().into()),
+            GitExit::Code(0) => Ok(()),
+            _ if created.stderr_contains("reference already exists") => Err(self.branch_taken()),
+            GitExit::Code(_) | GitExit::Signal(_) => Err(created.failure().into()),
         }
     }
 
@@ -399,21 +403,21 @@ impl<'a> Site<'a> {
         Ok(worktree)
     }
 
-    fn check_branch(&self, branch: Branch) -> Result<(), Error> {
+    fn check_branch(&self, branch: BranchUse) -> Result<(), Error> {
         let full = self.branch.full();
-        let elsewhere = |entry: &Entry| {
+        let elsewhere = |entry: &WorktreeEntry| {
             entry.branch.as_deref() == Some(full.as_str()) && entry.path != self.path
         };
-        if branch == Branch::New && self.shared.ref_commit(&full)?.is_some() {
-            return Err(self.taken());
+        if branch == BranchUse::New && self.shared.ref_commit(&full)?.is_some() {
+            return Err(self.branch_taken());
         }
         if self.known.iter().any(elsewhere) {
-            return Err(self.taken());
+            return Err(self.branch_taken());
         }
         Ok(())
     }
 
-    fn taken(&self) -> Error {
+    fn branch_taken(&self) -> Error {
         Error::BranchTaken { branch: self.branch.clone() }
     }
 
@@ -425,15 +429,15 @@ impl<'a> Site<'a> {
 
 /// The content of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum DirContent {
     Absent,
     Empty,
     GitFileOnly,
     Other,
 }
 
-impl Content {
-    fn of(path: &Path) -> io::Result<Self> {
+impl DirContent {
+    fn read(path: &Path) -> io::Result<Self> {
         let meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
@@ -475,7 +479,7 @@ fn lock(worktree: &Worktree) -> Result<(), Error> {
 
 /// Creates the directories above the path and checks that none of them, with links resolved, is in
 /// the repository.
-fn settle_path(project: &Project, known: &[Entry], path: &Path) -> Result<PathBuf, Error> {
+fn settle_path(project: &Project, known: &[WorktreeEntry], path: &Path) -> Result<PathBuf, Error> {
     let bad = |why| Error::BadPath { path: path.to_owned(), why };
     if !path.is_absolute() {
         return Err(bad("it is not absolute"));
@@ -483,7 +487,7 @@ fn settle_path(project: &Project, known: &[Entry], path: &Path) -> Result<PathBu
     let parent = path.parent().ok_or_else(|| bad("it has no parent"))?;
     fs::create_dir_all(parent).map_err(command::Error::file(parent))?;
     let path = resolve_parent(path).map_err(command::Error::file(parent))?;
-    let above = |entry: &Entry| entry.path != path && path.starts_with(&entry.path);
+    let above = |entry: &WorktreeEntry| entry.path != path && path.starts_with(&entry.path);
     if path.starts_with(&project.common_dir) || known.iter().any(above) {
         return Err(bad("it is inside the repository"));
     }
@@ -512,7 +516,7 @@ fn collide(one: &str, other: &str) -> bool {
     below(one, other) || below(other, one)
 }
 
-fn describe(entry: &Entry) -> String {
+fn describe(entry: &WorktreeEntry) -> String {
     match (&entry.branch, &entry.commit) {
         (Some(branch), _) => printable_line(branch.as_bytes()),
         (None, Some(commit)) => format!("the detached commit {commit}"),
@@ -529,7 +533,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_collide_with_themselves_and_with_directories() {
+    fn branches_collide_with_equal_and_nested_names() {
         assert!(collide("provost/a", "provost/a"));
         assert!(collide("provost/a", "provost/a/b"));
         assert!(collide("provost/a/b", "provost/a"));

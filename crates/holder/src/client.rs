@@ -19,19 +19,22 @@ use crate::clock::{mono_ms, timespec};
 use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
-use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request, View};
+use crate::wire::{
+    HolderFault, HolderMessage, HolderNotice, HolderOp, HolderReply, HolderRequest, MAX_REQUEST,
+    TerminalView,
+};
 use provost_sys::process::ProcStat;
 
 /// The longest answer of a starting holder.
 const MAX_ANSWER: usize = 64 << 10;
 /// How long to wait for the answer.
-const ANSWER_PATIENCE_MS: u64 = 10_000;
+const ANSWER_TIMEOUT_MS: u64 = 10_000;
 /// After this time, check whether the command stopped its holder before the holder could answer.
-const ANSWER_LOOK_MS: u64 = 500;
+const STOPPED_CHECK_MS: u64 = 500;
 
 /// A holder that took the launch; `held.json` or `exit.json` exists.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedHolder {
     /// The holder process, for the caller to reap.
     pub holder: Child,
 }
@@ -41,20 +44,20 @@ pub enum Error {
     #[error("start a holder")]
     Spawn(#[source] io::Error),
     #[error("start a launch that was started before")]
-    Already,
+    AlreadyTaken,
     /// Nothing was started.
     #[error("start the command: {0}")]
     Refused(String),
     /// The command was started, but its start could not be recorded, so it is being ended. The
     /// holder exits once it has recorded the end.
     #[error("record the start: {reason}")]
-    TakenBack { reason: String, holder: Child },
+    StartUndone { reason: String, holder: Child },
     /// The directory shows whether the command was started.
     #[error("get an answer from the holder, which exited with {0}")]
     Died(ExitStatus),
     /// The directory shows whether the command was started, now or later.
     #[error("get an answer from the holder in time")]
-    Silent { holder: Child },
+    AnswerTimeout { holder: Child },
     #[error("talk to the holder")]
     Io(#[from] io::Error),
     #[error("parse the holder's message")]
@@ -62,23 +65,23 @@ pub enum Error {
     #[error("talk to the holder: it closed the connection")]
     Closed,
     #[error("carry out the request")]
-    Fault(#[from] Fault),
+    Fault(#[from] HolderFault),
 }
 
 /// Starts a holder for a launch directory. `program` is the holder's command line, such as `provost
 /// hold`; the directory is appended to it. The spec is written to the holder's standard input.
-pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Started, Error> {
+pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<StartedHolder, Error> {
     let spec = serde_json::to_vec(spec)?;
     let mut holder = spawn(program, dir).map_err(Error::Spawn)?;
-    let answer = converse(&mut holder, &spec);
+    let answer = exchange_spec(&mut holder, &spec);
     match answer.as_deref() {
-        Ok(ANSWER_OK) => return Ok(Started { holder }),
+        Ok(ANSWER_OK) => return Ok(StartedHolder { holder }),
         Ok(text) if text.starts_with(ANSWER_TAKEN_BACK) => {
             let reason = text[ANSWER_TAKEN_BACK.len()..].to_owned();
-            return Err(Error::TakenBack { reason, holder });
+            return Err(Error::StartUndone { reason, holder });
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            return Err(Error::Silent { holder });
+            return Err(Error::AnswerTimeout { holder });
         }
         Ok(_) | Err(_) => {}
     }
@@ -86,23 +89,23 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
     let status = holder.wait()?;
     Err(match answer? {
         text if text.is_empty() => Error::Died(status),
-        text if text == ANSWER_ALREADY => Error::Already,
+        text if text == ANSWER_ALREADY => Error::AlreadyTaken,
         text => Error::Refused(text),
     })
 }
 
 /// A connection to a living holder.
 #[derive(Debug)]
-pub struct Link {
+pub struct HolderLink {
     stream: BufReader<UnixStream>,
     next_id: u64,
-    notices: VecDeque<Notice>,
-    views: VecDeque<View>,
+    notices: VecDeque<HolderNotice>,
+    views: VecDeque<TerminalView>,
     /// The start of a line that had not arrived completely before the timeout.
     partial: Vec<u8>,
 }
 
-impl Link {
+impl HolderLink {
     /// Connects to the holder of a launch directory.
     pub fn connect(dir: &Path) -> Result<Self, Error> {
         let socket = LaunchDir::open(dir)?.connect()?;
@@ -117,16 +120,16 @@ impl Link {
     }
 
     /// Sends a request and waits for its answer.
-    pub fn request(&mut self, op: Op) -> Result<Reply, Error> {
+    pub fn request(&mut self, op: HolderOp) -> Result<HolderReply, Error> {
         let id = self.send(op)?;
         self.reply(id)
     }
 
     /// Sends a request without waiting for the answer. Returns the request's id.
-    pub fn send(&mut self, op: Op) -> Result<u64, Error> {
+    pub fn send(&mut self, op: HolderOp) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let mut line = serde_json::to_vec(&Request::new(id, op))?;
+        let mut line = serde_json::to_vec(&HolderRequest::new(id, op))?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
         Ok(id)
@@ -134,61 +137,61 @@ impl Link {
 
     /// Waits for the answer to a sent request. Notices and views that arrive meanwhile are kept for
     /// [`Self::notice`] and [`Self::view`]; answers to other requests are dropped.
-    pub fn reply(&mut self, id: u64) -> Result<Reply, Error> {
+    pub fn reply(&mut self, id: u64) -> Result<HolderReply, Error> {
         loop {
             match self.message()? {
-                Message::Notice(notice) => self.notices.push_back(notice),
-                Message::Reply(reply) if reply.id.is_none_or(|answered| answered == id) => {
-                    return settle(reply);
+                HolderMessage::Notice(notice) => self.notices.push_back(notice),
+                HolderMessage::Reply(reply) if reply.id.is_none_or(|answered| answered == id) => {
+                    return reply_result(reply);
                 }
-                Message::View(view) => self.views.push_back(view),
-                Message::Reply(_) => {}
+                HolderMessage::View(view) => self.views.push_back(view),
+                HolderMessage::Reply(_) => {}
             }
         }
     }
 
     /// Waits for the next view of the terminal; the link must be a viewport. Notices that arrive
     /// meanwhile are kept.
-    pub fn view(&mut self) -> Result<View, Error> {
+    pub fn view(&mut self) -> Result<TerminalView, Error> {
         loop {
             if let Some(view) = self.views.pop_front() {
                 return Ok(view);
             }
             match self.message()? {
-                Message::View(view) => self.views.push_back(view),
-                Message::Notice(notice) => self.notices.push_back(notice),
-                Message::Reply(_) => {}
+                HolderMessage::View(view) => self.views.push_back(view),
+                HolderMessage::Notice(notice) => self.notices.push_back(notice),
+                HolderMessage::Reply(_) => {}
             }
         }
     }
 
     /// Waits for the next notice; the link must be following.
-    pub fn notice(&mut self) -> Result<Notice, Error> {
+    pub fn notice(&mut self) -> Result<HolderNotice, Error> {
         loop {
             if let Some(notice) = self.notices.pop_front() {
                 return Ok(notice);
             }
-            if let Message::Notice(notice) = self.message()? {
+            if let HolderMessage::Notice(notice) = self.message()? {
                 return Ok(notice);
             }
         }
     }
 
     /// Iterates over notices until the holder exits.
-    pub fn notices(&mut self) -> impl Iterator<Item = Result<Notice, Error>> {
+    pub fn notices(&mut self) -> impl Iterator<Item = Result<HolderNotice, Error>> {
         std::iter::from_fn(|| match self.notice() {
             Err(Error::Closed) => None,
             other => Some(other),
         })
     }
 
-    fn message(&mut self) -> Result<Message, Error> {
+    fn message(&mut self) -> Result<HolderMessage, Error> {
         self.stream.by_ref().take(MAX_REQUEST as u64).read_until(b'\n', &mut self.partial)?;
         let line = std::mem::take(&mut self.partial);
         if line.last() != Some(&b'\n') {
             return Err(Error::Closed);
         }
-        Ok(Message::parse(&line)?)
+        Ok(HolderMessage::parse(&line)?)
     }
 }
 
@@ -198,7 +201,7 @@ impl LaunchDir {
     }
 }
 
-fn settle(reply: Reply) -> Result<Reply, Error> {
+fn reply_result(reply: HolderReply) -> Result<HolderReply, Error> {
     match reply.error {
         Some(fault) => Err(fault.into()),
         None => Ok(reply),
@@ -214,7 +217,7 @@ fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
 }
 
 /// Sends the spec and reads the answer: one line, after which the holder closes its output.
-fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
+fn exchange_spec(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
     let mut input = holder.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let output = holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     match input.write_all(spec) {
@@ -223,16 +226,16 @@ fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
         other => other?,
     }
     drop(input);
-    let answer = read_in_time(output, holder.id(), mono_ms() + ANSWER_PATIENCE_MS)?;
+    let answer = read_with_timeout(output, holder.id(), mono_ms() + ANSWER_TIMEOUT_MS)?;
     Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
 }
 
 /// Reads to the end. Fails with `TimedOut` if the end is late or the writing process is stopped.
-fn read_in_time(mut from: impl Read + AsFd, pid: u32, until: u64) -> io::Result<Vec<u8>> {
+fn read_with_timeout(mut from: impl Read + AsFd, pid: u32, until: u64) -> io::Result<Vec<u8>> {
     let (mut all, mut part) = (Vec::new(), [0; 4096]);
     let stopped = || matches!(ProcStat::read(pid), Ok(Some(stat)) if stat.is_stopped());
     while all.len() < MAX_ANSWER {
-        let look = timespec(ANSWER_LOOK_MS);
+        let look = timespec(STOPPED_CHECK_MS);
         match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&look)) {
             Ok(0) if mono_ms() >= until || stopped() => return Err(io::ErrorKind::TimedOut.into()),
             Ok(0) => continue,

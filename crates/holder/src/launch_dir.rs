@@ -17,9 +17,10 @@ use serde::de::DeserializeOwned;
 use crate::clock::wall_ms;
 use crate::journal::JOURNAL_FILE;
 use crate::record::{
-    EXIT_FILE, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held, RECORD_VERSION, Taken,
+    EXIT_FILE, ExitRecord, GONE_FILE, GoneRecord, HELD_FILE, HOLDER_FILE, HeldRecord, HolderRecord,
+    RECORD_VERSION,
 };
-use provost_sys::process::{Identity, boot_id};
+use provost_sys::process::{ProcessInstance, boot_id};
 
 /// The name of the holder's socket in its directory.
 pub const SOCKET_FILE: &str = "io.sock";
@@ -28,33 +29,33 @@ const MAX_RECORD: u64 = 16 << 20;
 
 /// The state of a launch directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Looked {
+pub enum LaunchState {
     /// The directory does not exist: nothing was started.
     Absent,
     /// A holder took the launch, and the command is not recorded as running yet. Without `holder`
     /// the taker is unknown, and only the age is left to judge by.
     Starting {
         age_ms: u64,
-        holder: Option<Identity>,
+        holder: Option<ProcessInstance>,
     },
     Alive {
-        held: Held,
+        held: HeldRecord,
     },
     /// The record is valid, whatever happened to the holder or the machine since.
     Ended {
-        held: Option<Held>,
+        held: Option<HeldRecord>,
         exit: ExitRecord,
-        gone: Option<Gone>,
+        gone: Option<GoneRecord>,
     },
     /// The holder died first: how the command ended is unknown, and its processes may still run.
     HolderDied {
-        holder: Identity,
-        held: Option<Held>,
+        holder: ProcessInstance,
+        held: Option<HeldRecord>,
     },
     /// The machine was rebooted since: everything ended, but how is unknown.
     OtherBoot {
-        holder: Identity,
-        held: Option<Held>,
+        holder: ProcessInstance,
+        held: Option<HeldRecord>,
     },
 }
 
@@ -70,20 +71,20 @@ pub enum Error {
 }
 
 /// Reads the state of a launch directory and, if necessary, the process table.
-pub fn look(path: &Path) -> Result<Looked, Error> {
-    let Some(dir) = Looking::open(path)? else { return Ok(Looked::Absent) };
+pub fn inspect(path: &Path) -> Result<LaunchState, Error> {
+    let Some(dir) = DirInspection::open(path)? else { return Ok(LaunchState::Absent) };
     if let Some(ended) = dir.ended()? {
         return Ok(ended);
     }
-    let held = dir.record::<Held>(HELD_FILE)?;
+    let held = dir.record::<HeldRecord>(HELD_FILE)?;
     let holder = match &held {
         Some(held) => Some(held.holder.clone()),
-        None => dir.record::<Taken>(HOLDER_FILE)?.map(|taken| taken.holder),
+        None => dir.record::<HolderRecord>(HOLDER_FILE)?.map(|taken| taken.holder),
     };
     let Some(holder) = holder else { return dir.starting(None) };
     match (dir.fate(&holder)?, held) {
-        (Fate::Alive, Some(held)) => Ok(Looked::Alive { held }),
-        (Fate::Alive, None) => dir.starting(Some(holder)),
+        (HolderFate::Alive, Some(held)) => Ok(LaunchState::Alive { held }),
+        (HolderFate::Alive, None) => dir.starting(Some(holder)),
         (fate, held) => dir.without_holder(fate, holder, held),
     }
 }
@@ -120,13 +121,13 @@ impl LaunchDir {
     /// Writes a record atomically and durably: readers see all of it or nothing, and it survives a
     /// power loss.
     pub(crate) fn write_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
-        self.place_record(name, record)?;
+        self.write_unsynced(name, record)?;
         self.sync_record(name)
     }
 
     /// Writes a record atomically. Until it is synced, a power loss can undo it.
-    pub(crate) fn place_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
-        let new = new_name(name);
+    pub(crate) fn write_unsynced(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
+        let new = temp_name(name);
         let mut file = self.open_file(&new, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         Ok(rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?)
@@ -171,9 +172,9 @@ impl LaunchDir {
     }
 
     /// Removes the directory, in which nothing was started, so that the launch can be tried again.
-    pub(crate) fn take_back(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         let records = [EXIT_FILE, GONE_FILE, HOLDER_FILE];
-        let new = records.map(new_name);
+        let new = records.map(temp_name);
         let files = [SOCKET_FILE, JOURNAL_FILE].into_iter().chain(records);
         for name in files.chain(new.iter().map(String::as_str)) {
             match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -190,23 +191,23 @@ impl LaunchDir {
     }
 }
 
-fn new_name(name: &str) -> String {
+fn temp_name(name: &str) -> String {
     format!(".{name}.new")
 }
 
 /// One inspection: the open directory, and the path for errors.
-struct Looking<'a> {
+struct DirInspection<'a> {
     path: &'a Path,
     dir: LaunchDir,
 }
 
-enum Fate {
+enum HolderFate {
     Alive,
     Died,
     OtherBoot,
 }
 
-impl<'a> Looking<'a> {
+impl<'a> DirInspection<'a> {
     fn open(path: &'a Path) -> Result<Option<Self>, Error> {
         match LaunchDir::open(path) {
             Ok(dir) => Ok(Some(Self { path, dir })),
@@ -215,43 +216,43 @@ impl<'a> Looking<'a> {
         }
     }
 
-    fn ended(&self) -> Result<Option<Looked>, Error> {
+    fn ended(&self) -> Result<Option<LaunchState>, Error> {
         let Some(exit) = self.record::<ExitRecord>(EXIT_FILE)? else { return Ok(None) };
         let held = self.record(HELD_FILE)?;
         let gone = self.record(GONE_FILE)?;
-        Ok(Some(Looked::Ended { held, exit, gone }))
+        Ok(Some(LaunchState::Ended { held, exit, gone }))
     }
 
     /// Checks for the end again: the holder may have written it and exited between our two reads.
     fn without_holder(
         &self,
-        fate: Fate,
-        holder: Identity,
-        held: Option<Held>,
-    ) -> Result<Looked, Error> {
+        fate: HolderFate,
+        holder: ProcessInstance,
+        held: Option<HeldRecord>,
+    ) -> Result<LaunchState, Error> {
         if let Some(ended) = self.ended()? {
             return Ok(ended);
         }
         let held = if held.is_some() { held } else { self.record(HELD_FILE)? };
         match fate {
-            Fate::OtherBoot => Ok(Looked::OtherBoot { holder, held }),
-            Fate::Alive | Fate::Died => Ok(Looked::HolderDied { holder, held }),
+            HolderFate::OtherBoot => Ok(LaunchState::OtherBoot { holder, held }),
+            HolderFate::Alive | HolderFate::Died => Ok(LaunchState::HolderDied { holder, held }),
         }
     }
 
-    fn starting(&self, holder: Option<Identity>) -> Result<Looked, Error> {
+    fn starting(&self, holder: Option<ProcessInstance>) -> Result<LaunchState, Error> {
         let stat =
             rustix::fs::fstat(&self.dir.fd).map_err(|error| self.failed("", error.into()))?;
         let made_ms = u64::try_from(stat.st_mtime).unwrap_or(0).saturating_mul(1000);
-        Ok(Looked::Starting { age_ms: wall_ms().saturating_sub(made_ms), holder })
+        Ok(LaunchState::Starting { age_ms: wall_ms().saturating_sub(made_ms), holder })
     }
 
-    fn fate(&self, holder: &Identity) -> Result<Fate, Error> {
+    fn fate(&self, holder: &ProcessInstance) -> Result<HolderFate, Error> {
         let failed = |source| Error::Io { path: "/proc".into(), source };
         if holder.boot_id != boot_id().map_err(failed)? {
-            return Ok(Fate::OtherBoot);
+            return Ok(HolderFate::OtherBoot);
         }
-        Ok(if holder.is_alive().map_err(failed)? { Fate::Alive } else { Fate::Died })
+        Ok(if holder.is_alive().map_err(failed)? { HolderFate::Alive } else { HolderFate::Died })
     }
 
     fn record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
@@ -260,7 +261,7 @@ impl<'a> Looking<'a> {
             return Ok(None);
         };
         let malformed = |source| Error::Malformed { path: self.path.join(name), source };
-        let Version { version } = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let RecordVersion { version } = serde_json::from_slice(&bytes).map_err(malformed)?;
         if version != RECORD_VERSION {
             return Err(Error::Version { path: self.path.join(name), version });
         }
@@ -273,6 +274,6 @@ impl<'a> Looking<'a> {
 }
 
 #[derive(serde::Deserialize)]
-struct Version {
+struct RecordVersion {
     version: u32,
 }

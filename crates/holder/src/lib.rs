@@ -20,9 +20,9 @@ pub mod spec;
 pub mod tree;
 pub mod wire;
 
-pub use client::{Link, Started, start};
+pub use client::{HolderLink, StartedHolder, start};
 pub use hold::{EXIT_ALREADY, hold};
-pub use launch_dir::{Looked, look};
-pub use provost_sys::process::Identity;
-pub use record::{End, EndedBy, ExitRecord, Gone, Held};
-pub use spec::{Door, HoldSpec, OnLimit, Relay, StdinMode, Tty};
+pub use launch_dir::{LaunchState, inspect};
+pub use provost_sys::process::ProcessInstance;
+pub use record::{EndCause, ExitRecord, GoneRecord, HeldRecord, ProcessEnd};
+pub use spec::{HoldSpec, OnLimit, Relay, RelayListener, StdinMode, Tty};

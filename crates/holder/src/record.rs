@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Identity;
+use crate::ProcessInstance;
 
 /// The only version of the records so far.
 pub const RECORD_VERSION: u32 = 1;
@@ -17,19 +17,19 @@ pub(crate) const GONE_FILE: &str = "gone.json";
 
 /// `holder.json`: the holder that took the launch, written before anything is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct HolderRecord {
     pub version: u32,
     pub key: String,
-    pub holder: Identity,
+    pub holder: ProcessInstance,
 }
 
 /// `held.json`: the command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldRecord {
     pub version: u32,
     pub key: String,
-    pub holder: Identity,
-    pub child: Identity,
+    pub holder: ProcessInstance,
+    pub child: ProcessInstance,
     pub argv: Vec<String>,
     pub cwd: PathBuf,
     pub started_wall_ms: u64,
@@ -40,8 +40,8 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     pub version: u32,
-    pub end: End,
-    pub ended_by: EndedBy,
+    pub end: ProcessEnd,
+    pub ended_by: EndCause,
     pub wall_ms: u64,
     pub mono_ms: u64,
     /// The journal up to here contains everything that the leader itself wrote.
@@ -51,7 +51,7 @@ pub struct ExitRecord {
 /// How the command's own process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum ProcessEnd {
     Exited { code: i32 },
     Signalled { signal: i32 },
     NotStarted { error: String },
@@ -60,7 +60,7 @@ pub enum End {
 /// The reason why the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndedBy {
+pub enum EndCause {
     Itself,
     Stop,
     TimeLimit,
@@ -73,23 +73,23 @@ impl fmt::Display for ExitRecord {
     /// Describes how the command ended, and why, unless it ended by itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.ended_by {
-            EndedBy::Itself => "",
-            EndedBy::Stop => ", it was stopped",
-            EndedBy::TimeLimit => ", ended at its time limit",
-            EndedBy::OutputLimit => ", ended at its output limit",
-            EndedBy::HolderFault => ", its start could not be recorded",
+            EndCause::Itself => "",
+            EndCause::Stop => ", it was stopped",
+            EndCause::TimeLimit => ", ended at its time limit",
+            EndCause::OutputLimit => ", ended at its output limit",
+            EndCause::HolderFault => ", its start could not be recorded",
         };
         match &self.end {
-            End::Exited { code } => write!(f, "exit {code}{why}"),
-            End::Signalled { signal } => write!(f, "signal {signal}{why}"),
-            End::NotStarted { error } => write!(f, "it could not be started: {error}"),
+            ProcessEnd::Exited { code } => write!(f, "exit {code}{why}"),
+            ProcessEnd::Signalled { signal } => write!(f, "signal {signal}{why}"),
+            ProcessEnd::NotStarted { error } => write!(f, "it could not be started: {error}"),
         }
     }
 }
 
 /// `gone.json`: the whole process tree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
+pub struct GoneRecord {
     pub version: u32,
     /// Descendants that outlived the leader and its settle time, or the grace of an ordered end,
     /// and had to be ended.
@@ -105,15 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_said_in_words() {
+    fn exit_record_displays_as_text() {
         let said = |end, ended_by| {
             let (version, wall_ms, mono_ms, journal_end) = (RECORD_VERSION, 0, 0, 0);
             ExitRecord { version, end, ended_by, wall_ms, mono_ms, journal_end }.to_string()
         };
-        assert_eq!(said(End::Exited { code: 3 }, EndedBy::Itself), "exit 3");
-        let limit = said(End::Signalled { signal: 15 }, EndedBy::TimeLimit);
+        assert_eq!(said(ProcessEnd::Exited { code: 3 }, EndCause::Itself), "exit 3");
+        let limit = said(ProcessEnd::Signalled { signal: 15 }, EndCause::TimeLimit);
         assert_eq!(limit, "signal 15, ended at its time limit");
-        let missing = End::NotStarted { error: "no such file".to_owned() };
-        assert_eq!(said(missing, EndedBy::Itself), "it could not be started: no such file");
+        let missing = ProcessEnd::NotStarted { error: "no such file".to_owned() };
+        assert_eq!(said(missing, EndCause::Itself), "it could not be started: no such file");
     }
 }

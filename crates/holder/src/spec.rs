@@ -78,7 +78,7 @@ impl Tty {
 /// command's own standard input gets only the text from the spec.
 ///
 /// Once connected, the holder unlinks the socket, so that other clients reach the server only
-/// through the [`Door`].
+/// through the [`RelayListener`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
     /// An absolute path that does not exist yet, in a directory that does. It may be longer than a
@@ -86,13 +86,13 @@ pub struct Relay {
     pub socket: PathBuf,
     /// The listener for other clients, if any are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub door: Option<Door>,
+    pub door: Option<RelayListener>,
 }
 
 /// A socket of the holder through which the operator reaches the server. [`HoldSpec::boundary`]
 /// defines the operator: the server takes answers and approvals from every client that it accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Door {
+pub struct RelayListener {
     /// Like [`Relay::socket`].
     pub socket: PathBuf,
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spec_survives_its_own_json_and_bad_ones_are_refused() {
+    fn spec_round_trips_and_bad_ones_are_refused() {
         let good = HoldSpec::new("k", vec!["true".into()], "/");
         let check = |spec: &HoldSpec| HoldSpec::read(serde_json::to_vec(spec).unwrap().as_slice());
         assert_eq!(check(&good).unwrap(), good);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_of_the_first_form_is_read_and_written_as_ever() {
+    fn first_spec_format_is_stable() {
         let first = r#"{"version":1,"key":"k","argv":["true"],"env":[],"cwd":"/","stdin":"null","output_limit":1073741824,"on_limit":"block","time_limit_ms":null,"grace_ms":5000,"settle_ms":2000,"journal_stdin":true}"#;
         let spec = HoldSpec::read(first.as_bytes()).unwrap();
         assert_eq!(spec, HoldSpec::new("k", vec!["true".into()], "/"));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frozen_form_of_a_terminal_and_what_is_none() {
+    fn terminal_spec_format_is_frozen() {
         let first = r#"{"version":1,"key":"k","argv":["true"],"env":[],"cwd":"/","stdin":"pipe","output_limit":1073741824,"on_limit":"block","time_limit_ms":null,"grace_ms":5000,"settle_ms":2000,"journal_stdin":true,"tty":{"columns":80,"rows":24}}"#;
         let spec = HoldSpec::read(first.as_bytes()).unwrap();
         assert_eq!(spec.tty, Some(Tty { columns: 80, rows: 24 }));

@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 
 use crate::clock::{mono_ms, timespec};
 use crate::spec::MARK;
-use provost_sys::process::{Identity, ProcStat, boot_id, is_gone, real_uid};
+use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid};
 
 /// How long after the first KILL a process may take to disappear before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
@@ -28,14 +28,14 @@ const KILL_ROUND_MS: u64 = 50;
 
 /// The result of ending a marked tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct TreeEndResult {
     /// The number of processes that had to be ended.
     pub found: usize,
     /// The processes that still exist.
-    pub remaining: Vec<Identity>,
+    pub remaining: Vec<ProcessInstance>,
 }
 
-impl Ended {
+impl TreeEndResult {
     pub fn verified(&self) -> bool {
         self.remaining.is_empty()
     }
@@ -43,57 +43,57 @@ impl Ended {
 
 /// Identifies the processes of a launch when neither its directory nor its holder lists them.
 #[derive(Debug, Clone, Default)]
-pub struct Traces {
+pub struct LaunchTraces {
     /// The mark in the environment, which a process may have removed.
     pub mark: String,
     /// The end of the holder's command line, if the holder was not recorded.
     pub holder_line: Vec<OsString>,
-    pub holder: Option<Identity>,
-    pub child: Option<Identity>,
+    pub holder: Option<ProcessInstance>,
+    pub child: Option<ProcessInstance>,
 }
 
-impl Traces {
-    pub fn of(mark: &str) -> Self {
+impl LaunchTraces {
+    pub fn with_mark(mark: &str) -> Self {
         Self { mark: mark.to_owned(), ..Self::default() }
     }
 }
 
 /// The living processes of a launch whose holder is gone: those that carry its mark, and their
 /// descendants. A process that removed the mark and left its parent is not found.
-pub fn survivors(mark: &str) -> io::Result<Vec<Identity>> {
-    left(&Traces::of(mark))
+pub fn survivors(mark: &str) -> io::Result<Vec<ProcessInstance>> {
+    remaining(&LaunchTraces::with_mark(mark))
 }
 
 /// The living processes of a launch, except its holder.
-pub fn left(traces: &Traces) -> io::Result<Vec<Identity>> {
-    Ok(Found::look(traces)?.others)
+pub fn remaining(traces: &LaunchTraces) -> io::Result<Vec<ProcessInstance>> {
+    Ok(LaunchProcesses::scan(traces)?.commands)
 }
 
 /// Ends the survivors of a launch: TERM, grace, KILL, until none is found any more.
-pub fn end_survivors(mark: &str, grace: Duration) -> io::Result<Ended> {
-    end_all(&Traces::of(mark), grace)
+pub fn end_survivors(mark: &str, grace: Duration) -> io::Result<TreeEndResult> {
+    end_all(&LaunchTraces::with_mark(mark), grace)
 }
 
 /// Ends everything left of a launch, including its holder, until none is found any more. The holder
 /// goes last: while it lives, no descendant can leave the tree.
-pub fn end_all(traces: &Traces, grace: Duration) -> io::Result<Ended> {
-    let mut found = Found::look(traces)?;
-    let mut seen: BTreeSet<Identity> = found.others.iter().cloned().collect();
+pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResult> {
+    let mut found = LaunchProcesses::scan(traces)?;
+    let mut seen: BTreeSet<ProcessInstance> = found.commands.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
     // A running holder would record an end that it did not cause.
     signal_each(&found.holders, Signal::STOP);
-    signal_each(&found.others, Signal::TERM);
+    signal_each(&found.commands, Signal::TERM);
     // A stopped process does not handle TERM until it is continued.
-    signal_each(&found.others, Signal::CONT);
-    wait_for(&found.others, grace_end);
+    signal_each(&found.commands, Signal::CONT);
+    wait_for(&found.commands, grace_end);
     let give_up = mono_ms() + KILL_PATIENCE_MS;
     loop {
-        found = Found::look(traces)?;
-        seen.extend(found.others.iter().cloned());
-        let last = if found.others.is_empty() { &found.holders } else { &found.others };
+        found = LaunchProcesses::scan(traces)?;
+        seen.extend(found.commands.iter().cloned());
+        let last = if found.commands.is_empty() { &found.holders } else { &found.commands };
         if last.is_empty() || mono_ms() >= give_up {
-            let remaining = found.others.into_iter().chain(found.holders).collect();
-            return Ok(Ended { found: seen.len(), remaining });
+            let remaining = found.commands.into_iter().chain(found.holders).collect();
+            return Ok(TreeEndResult { found: seen.len(), remaining });
         }
         signal_each(last, Signal::KILL);
         wait_for(last, mono_ms() + KILL_ROUND_MS);
@@ -101,28 +101,28 @@ pub fn end_all(traces: &Traces, grace: Duration) -> io::Result<Ended> {
 }
 
 /// Continues a stopped process. A running one is not affected.
-pub fn wake(process: &Identity) -> io::Result<()> {
+pub fn resume_process(process: &ProcessInstance) -> io::Result<()> {
     signal(process.pid, process.start_time, Signal::CONT).map(drop)
 }
 
 /// The processes of a launch, from one scan of the process table.
 #[derive(Debug)]
-struct Found {
-    holders: Vec<Identity>,
-    others: Vec<Identity>,
+struct LaunchProcesses {
+    holders: Vec<ProcessInstance>,
+    commands: Vec<ProcessInstance>,
 }
 
-impl Found {
-    fn look(traces: &Traces) -> io::Result<Found> {
+impl LaunchProcesses {
+    fn scan(traces: &LaunchTraces) -> io::Result<LaunchProcesses> {
         let (table, boot) = (ProcStat::all()?, boot_id()?);
         let (mut holders, mut others) = (BTreeSet::new(), BTreeSet::new());
         for stat in table.values().filter(|stat| stat.is_living()) {
             match traces.role(stat, &boot)? {
-                Some(Role::Holder) => holders.insert(stat.pid),
-                Some(Role::Other) => others.insert(stat.pid),
+                Some(TreeRole::Holder) => holders.insert(stat.pid),
+                Some(TreeRole::Other) => others.insert(stat.pid),
                 None => continue,
             };
-            others.extend(below(&table, stat.pid).map(|stat| stat.pid));
+            others.extend(descendants(&table, stat.pid).map(|stat| stat.pid));
         }
         others.remove(&std::process::id());
         let identities = |pids: BTreeSet<u32>| {
@@ -130,26 +130,26 @@ impl Found {
             stats.filter(|stat| stat.is_living()).map(|stat| stat.identity(&boot)).collect()
         };
         let others = others.difference(&holders).copied().collect();
-        Ok(Found { holders: identities(holders), others: identities(others) })
+        Ok(LaunchProcesses { holders: identities(holders), commands: identities(others) })
     }
 }
 
-enum Role {
+enum TreeRole {
     Holder,
     Other,
 }
 
-impl Traces {
-    fn role(&self, stat: &ProcStat, boot: &str) -> io::Result<Option<Role>> {
-        let is = |known: &Option<Identity>| {
+impl LaunchTraces {
+    fn role(&self, stat: &ProcStat, boot: &str) -> io::Result<Option<TreeRole>> {
+        let is = |known: &Option<ProcessInstance>| {
             known.as_ref().is_some_and(|known| *known == stat.identity(boot))
         };
         if is(&self.holder) || self.has_holder_line(stat.pid)? {
-            return Ok(Some(Role::Holder));
+            return Ok(Some(TreeRole::Holder));
         }
         let wanted = format!("{MARK}={}", self.mark);
         let other = is(&self.child) || is_marked(stat.pid, &wanted)?;
-        Ok(other.then_some(Role::Other))
+        Ok(other.then_some(TreeRole::Other))
     }
 
     fn has_holder_line(&self, pid: u32) -> io::Result<bool> {
@@ -171,9 +171,9 @@ impl Traces {
 }
 
 /// The living descendants of a process.
-pub(crate) fn living_below(root: u32) -> io::Result<Vec<ProcStat>> {
+pub(crate) fn living_descendants(root: u32) -> io::Result<Vec<ProcStat>> {
     let table = ProcStat::all()?;
-    Ok(below(&table, root).filter(|stat| stat.is_living()).cloned().collect())
+    Ok(descendants(&table, root).filter(|stat| stat.is_living()).cloned().collect())
 }
 
 /// Signals exactly this process. Returns whether it existed.
@@ -201,14 +201,14 @@ fn open(pid: u32, start_time: u64) -> io::Result<Option<OwnedFd>> {
 
 /// A process that resists a signal is listed as remaining in the end, so errors are not reported
 /// here.
-fn signal_each(processes: &[Identity], which: Signal) {
+fn signal_each(processes: &[ProcessInstance], which: Signal) {
     for process in processes {
         signal(process.pid, process.start_time, which).ok();
     }
 }
 
 /// Waits until all of these processes have ended or the time is over.
-fn wait_for(processes: &[Identity], until: u64) {
+fn wait_for(processes: &[ProcessInstance], until: u64) {
     for process in processes {
         let Ok(Some(pidfd)) = open(process.pid, process.start_time) else { continue };
         let mut entry = [PollFd::new(&pidfd, PollFlags::IN)];
@@ -218,7 +218,7 @@ fn wait_for(processes: &[Identity], until: u64) {
     }
 }
 
-fn below(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item = &ProcStat> {
+fn descendants(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item = &ProcStat> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for stat in table.values() {
         children.entry(stat.ppid).or_default().push(stat.pid);

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::Identity;
+use crate::ProcessInstance;
 
 /// The version that every request names.
 pub const WIRE_VERSION: u32 = 1;
@@ -25,32 +25,32 @@ pub const MAX_FORM: usize = 4 << 10;
 
 /// One request: `{"v":1,"id":7,"op":{"stop":{"grace_ms":500}}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct HolderRequest {
     pub v: u32,
     pub id: u64,
-    pub op: Op,
+    pub op: HolderOp,
 }
 
 /// A request's operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Op {
+pub enum HolderOp {
     /// Writes to the command's input, once per key. Answered when the pipe has taken all of it.
     Write {
         key: String,
-        data: Data,
+        data: WireBytes,
         secret: bool,
     },
     /// Masks these forms in the command's output from now on. They are kept in memory only. Older
     /// holders refuse this request.
     Mask {
-        forms: Vec<Data>,
+        forms: Vec<WireBytes>,
     },
     /// Closes the command's input once all that was queued is written.
     CloseStdin,
     /// Signals the command's process group, as a terminal would.
     Signal {
-        signal: Sent,
+        signal: SignalName,
     },
     /// Ends the whole tree: TERM, grace, KILL. Answered once it has begun.
     Stop {
@@ -66,14 +66,14 @@ pub enum Op {
         columns: u16,
         rows: u16,
     },
-    /// Makes this connection a viewport: after the answer it receives terminal output as [`View`]s,
+    /// Makes this connection a viewport: after the answer it receives terminal output as [`TerminalView`]s,
     /// between the answers to its other requests. A viewport that does not read blocks no one: it
     /// misses output, and is sent the number of missed bytes.
     View,
     /// Keys that a user typed at this viewport. Without an idempotency key; answered when the
     /// terminal has taken them.
     Type {
-        data: Data,
+        data: WireBytes,
     },
     /// Whether a user is watching this viewport; without this request it counts as attended. Older
     /// holders refuse it and count every viewport.
@@ -88,18 +88,18 @@ pub enum Op {
 /// The signals that can be sent without ending the launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sent {
+pub enum SignalName {
     Int,
     Term,
 }
 
 /// Bytes, encoded as base64. They may be secret, so debug output omits them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Data(pub Vec<u8>);
+pub struct WireBytes(pub Vec<u8>);
 
 /// The answer to one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reply {
+pub struct HolderReply {
     /// Absent if the request was too malformed to have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
@@ -109,23 +109,23 @@ pub struct Reply {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub already: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<HolderState>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Fault>,
+    pub error: Option<HolderFault>,
 }
 
 /// The state returned by `ping` and `limit`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    pub identity: Identity,
+pub struct HolderState {
+    pub identity: ProcessInstance,
     pub journal_end: u64,
-    pub limited: Option<Limited>,
+    pub limited: Option<OutputPause>,
 }
 
 /// Why the command's output is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limited {
+pub enum OutputPause {
     OutputLimit,
     /// The disk refuses writes, because it is full or for another reason; the holder retries by
     /// itself.
@@ -135,14 +135,14 @@ pub enum Limited {
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
-    pub code: FaultCode,
+pub struct HolderFault {
+    pub code: HolderFaultCode,
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FaultCode {
+pub enum HolderFaultCode {
     /// The line is not a request of this version.
     BadRequest,
     /// Too much is queued; the same request may be retried.
@@ -160,13 +160,13 @@ pub enum FaultCode {
 /// A message to following clients, sent without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "notice")]
-pub enum Notice {
+pub enum HolderNotice {
     /// The journal has grown; several growths may be reported as one.
     Journal {
         end: u64,
     },
     Limit {
-        limited: Limited,
+        limited: OutputPause,
     },
     /// The number of users who talk to the command directly.
     Visits {
@@ -185,19 +185,19 @@ pub enum Notice {
 /// A message to a viewport, sent without a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "view")]
-pub enum View {
+pub enum TerminalView {
     /// The next bytes of the terminal as they are in the journal, with secrets masked.
-    Output { data: Data },
+    Output { data: WireBytes },
     /// The viewport was too slow and missed this many bytes. The current output follows.
     Skipped { bytes: u64 },
 }
 
 /// Any line that a holder sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
-    Reply(Reply),
-    Notice(Notice),
-    View(View),
+pub enum HolderMessage {
+    Reply(HolderReply),
+    Notice(HolderNotice),
+    View(TerminalView),
 }
 
 /// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. No other
@@ -218,36 +218,38 @@ pub fn plain_key(key: &str) -> &str {
     }
 }
 
-impl Request {
-    pub fn new(id: u64, op: Op) -> Self {
+impl HolderRequest {
+    pub fn new(id: u64, op: HolderOp) -> Self {
         Self { v: WIRE_VERSION, id, op }
     }
 
     /// Parses a client's line. The error is the answer to send.
-    pub fn parse(line: &[u8]) -> Result<Self, Reply> {
-        let refuse = |id, message: String| Err(Reply::refused(id, FaultCode::BadRequest, message));
+    pub fn parse(line: &[u8]) -> Result<Self, HolderReply> {
+        let refuse = |id, message: String| {
+            Err(HolderReply::refused(id, HolderFaultCode::BadRequest, message))
+        };
         match serde_json::from_slice::<Self>(line) {
             Ok(request) if request.v == WIRE_VERSION => Ok(request),
             Ok(request) => {
                 refuse(Some(request.id), format!("version {} is not supported", request.v))
             }
-            Err(error) => refuse(id_of(line), format!("not a request: {error}")),
+            Err(error) => refuse(request_id(line), format!("not a request: {error}")),
         }
     }
 }
 
-impl Reply {
+impl HolderReply {
     pub fn done(id: u64) -> Self {
         Self { id: Some(id), ok: true, already: false, state: None, error: None }
     }
 
-    pub fn refused(id: Option<u64>, code: FaultCode, message: impl Into<String>) -> Self {
-        let error = Some(Fault { code, message: message.into() });
+    pub fn refused(id: Option<u64>, code: HolderFaultCode, message: impl Into<String>) -> Self {
+        let error = Some(HolderFault { code, message: message.into() });
         Self { id, ok: false, already: false, state: None, error }
     }
 }
 
-impl Message {
+impl HolderMessage {
     /// Parses a holder's line.
     pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
         let value: serde_json::Value = serde_json::from_slice(line)?;
@@ -261,19 +263,19 @@ impl Message {
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for WireBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Data({} bytes)", self.0.len())
     }
 }
 
-impl Serialize for Data {
+impl Serialize for WireBytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Data {
+impl<'de> Deserialize<'de> for WireBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         // The decoder's own message quotes a byte of the data, which may be secret.
@@ -282,7 +284,7 @@ impl<'de> Deserialize<'de> for Data {
 }
 
 /// Returns the id of a request that is otherwise invalid.
-fn id_of(line: &[u8]) -> Option<u64> {
+fn request_id(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Id {
         id: u64,
@@ -294,50 +296,54 @@ fn id_of(line: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn request(op: Op) -> String {
-        serde_json::to_string(&Request::new(7, op)).unwrap()
+    fn request(op: HolderOp) -> String {
+        serde_json::to_string(&HolderRequest::new(7, op)).unwrap()
     }
 
     #[test]
-    fn the_frozen_form_of_every_request() {
-        let write = Op::Write { key: "k".into(), data: Data(b"hi\n".to_vec()), secret: false };
+    fn request_format_is_frozen() {
+        let write =
+            HolderOp::Write { key: "k".into(), data: WireBytes(b"hi\n".to_vec()), secret: false };
         assert_eq!(
             request(write),
             r#"{"v":1,"id":7,"op":{"write":{"key":"k","data":"aGkK","secret":false}}}"#
         );
-        assert_eq!(request(Op::CloseStdin), r#"{"v":1,"id":7,"op":"close_stdin"}"#);
+        assert_eq!(request(HolderOp::CloseStdin), r#"{"v":1,"id":7,"op":"close_stdin"}"#);
         assert_eq!(
-            request(Op::Signal { signal: Sent::Int }),
+            request(HolderOp::Signal { signal: SignalName::Int }),
             r#"{"v":1,"id":7,"op":{"signal":{"signal":"int"}}}"#
         );
         assert_eq!(
-            request(Op::Stop { grace_ms: 5 }),
+            request(HolderOp::Stop { grace_ms: 5 }),
             r#"{"v":1,"id":7,"op":{"stop":{"grace_ms":5}}}"#
         );
-        assert_eq!(request(Op::Limit { bytes: 5 }), r#"{"v":1,"id":7,"op":{"limit":{"bytes":5}}}"#);
         assert_eq!(
-            request(Op::Mask { forms: vec![Data(b"hi\n".to_vec())] }),
+            request(HolderOp::Limit { bytes: 5 }),
+            r#"{"v":1,"id":7,"op":{"limit":{"bytes":5}}}"#
+        );
+        assert_eq!(
+            request(HolderOp::Mask { forms: vec![WireBytes(b"hi\n".to_vec())] }),
             r#"{"v":1,"id":7,"op":{"mask":{"forms":["aGkK"]}}}"#
         );
         assert_eq!(
-            request(Op::Resize { columns: 80, rows: 24 }),
+            request(HolderOp::Resize { columns: 80, rows: 24 }),
             r#"{"v":1,"id":7,"op":{"resize":{"columns":80,"rows":24}}}"#
         );
-        assert_eq!(request(Op::View), r#"{"v":1,"id":7,"op":"view"}"#);
+        assert_eq!(request(HolderOp::View), r#"{"v":1,"id":7,"op":"view"}"#);
         assert_eq!(
-            request(Op::Type { data: Data(b"hi\n".to_vec()) }),
+            request(HolderOp::Type { data: WireBytes(b"hi\n".to_vec()) }),
             r#"{"v":1,"id":7,"op":{"type":{"data":"aGkK"}}}"#
         );
         assert_eq!(
-            request(Op::Attended { attended: false }),
+            request(HolderOp::Attended { attended: false }),
             r#"{"v":1,"id":7,"op":{"attended":{"attended":false}}}"#
         );
-        assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
-        assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
+        assert_eq!(request(HolderOp::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
+        assert_eq!(request(HolderOp::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
     }
 
     #[test]
-    fn seal_of_a_key_is_taken_off_and_nothing_else() {
+    fn only_the_seal_is_removed_from_a_key() {
         let sealed = sealed_key("answer-1~2", &"0123456789abcdef".repeat(4));
         assert_eq!(sealed, "answer-1~2~0123456789abcdef0123456789abcdef");
         assert_eq!(plain_key(&sealed), "answer-1~2");
@@ -346,64 +352,67 @@ mod tests {
     }
 
     #[test]
-    fn the_frozen_form_of_every_answer() {
-        let json = |reply: &Reply| serde_json::to_string(reply).unwrap();
-        let identity = Identity { pid: 1, start_time: 2, boot_id: "b".into() };
-        let state = State { identity, journal_end: 3, limited: Some(Limited::DiskFull) };
+    fn answer_format_is_frozen() {
+        let json = |reply: &HolderReply| serde_json::to_string(reply).unwrap();
+        let identity = ProcessInstance { pid: 1, start_time: 2, boot_id: "b".into() };
+        let state = HolderState { identity, journal_end: 3, limited: Some(OutputPause::DiskFull) };
         assert_eq!(
-            json(&Reply { already: true, ..Reply::done(7) }),
+            json(&HolderReply { already: true, ..HolderReply::done(7) }),
             r#"{"id":7,"ok":true,"already":true}"#
         );
         assert_eq!(
-            json(&Reply { state: Some(state), ..Reply::done(7) }),
+            json(&HolderReply { state: Some(state), ..HolderReply::done(7) }),
             r#"{"id":7,"ok":true,"state":{"identity":{"pid":1,"start_time":2,"boot_id":"b"},"journal_end":3,"limited":"disk_full"}}"#
         );
         assert_eq!(
-            json(&Reply::refused(None, FaultCode::Busy, "m")),
+            json(&HolderReply::refused(None, HolderFaultCode::Busy, "m")),
             r#"{"error":{"code":"busy","message":"m"}}"#
         );
-        let notice = |notice: Notice| serde_json::to_string(&notice).unwrap();
-        assert_eq!(notice(Notice::Journal { end: 9 }), r#"{"notice":"journal","end":9}"#);
+        let notice = |notice: HolderNotice| serde_json::to_string(&notice).unwrap();
+        assert_eq!(notice(HolderNotice::Journal { end: 9 }), r#"{"notice":"journal","end":9}"#);
         assert_eq!(
-            notice(Notice::Limit { limited: Limited::OutputLimit }),
+            notice(HolderNotice::Limit { limited: OutputPause::OutputLimit }),
             r#"{"notice":"limit","limited":"output_limit"}"#
         );
         assert_eq!(
-            notice(Notice::Suspended { suspended: true }),
+            notice(HolderNotice::Suspended { suspended: true }),
             r#"{"notice":"suspended","suspended":true}"#
         );
-        assert_eq!(notice(Notice::Gone), r#"{"notice":"gone"}"#);
+        assert_eq!(notice(HolderNotice::Gone), r#"{"notice":"gone"}"#);
     }
 
     #[test]
-    fn the_frozen_form_of_what_a_viewport_is_sent() {
-        let output = View::Output { data: Data(b"hi\n".to_vec()) };
+    fn view_format_is_frozen() {
+        let output = TerminalView::Output { data: WireBytes(b"hi\n".to_vec()) };
         for (view, form) in [
             (output, r#"{"view":"output","data":"aGkK"}"#),
-            (View::Skipped { bytes: 9 }, r#"{"view":"skipped","bytes":9}"#),
+            (TerminalView::Skipped { bytes: 9 }, r#"{"view":"skipped","bytes":9}"#),
         ] {
             assert_eq!(serde_json::to_string(&view).unwrap(), form);
-            assert_eq!(Message::parse(form.as_bytes()).unwrap(), Message::View(view));
+            assert_eq!(HolderMessage::parse(form.as_bytes()).unwrap(), HolderMessage::View(view));
         }
     }
 
     #[test]
-    fn a_refusal_keeps_the_id_when_there_is_one_and_never_quotes_data() {
-        assert_eq!(Request::parse(b"junk").unwrap_err().id, None);
-        assert_eq!(Request::parse(br#"{"v":1,"id":9,"op":"dance"}"#).unwrap_err().id, Some(9));
-        assert_eq!(Request::parse(br#"{"v":2,"id":9,"op":"ping"}"#).unwrap_err().id, Some(9));
+    fn refusal_keeps_the_id_and_quotes_no_data() {
+        assert_eq!(HolderRequest::parse(b"junk").unwrap_err().id, None);
+        assert_eq!(
+            HolderRequest::parse(br#"{"v":1,"id":9,"op":"dance"}"#).unwrap_err().id,
+            Some(9)
+        );
+        assert_eq!(HolderRequest::parse(br#"{"v":2,"id":9,"op":"ping"}"#).unwrap_err().id, Some(9));
         let bad = br#"{"v":1,"id":9,"op":{"write":{"key":"k","data":"!canary","secret":true}}}"#;
-        assert!(!format!("{:?}", Request::parse(bad).unwrap_err()).contains("canary"));
+        assert!(!format!("{:?}", HolderRequest::parse(bad).unwrap_err()).contains("canary"));
     }
 
     #[test]
-    fn lines_of_a_holder_are_told_apart() {
-        let reply = Reply::refused(Some(1), FaultCode::Ended, "m");
+    fn holder_lines_are_distinguished() {
+        let reply = HolderReply::refused(Some(1), HolderFaultCode::Ended, "m");
         let line = serde_json::to_vec(&reply).unwrap();
-        assert_eq!(Message::parse(&line).unwrap(), Message::Reply(reply));
+        assert_eq!(HolderMessage::parse(&line).unwrap(), HolderMessage::Reply(reply));
         assert_eq!(
-            Message::parse(br#"{"notice":"exited"}"#).unwrap(),
-            Message::Notice(Notice::Exited)
+            HolderMessage::parse(br#"{"notice":"exited"}"#).unwrap(),
+            HolderMessage::Notice(HolderNotice::Exited)
         );
     }
 }

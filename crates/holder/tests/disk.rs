@@ -9,21 +9,23 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use provost_holder::client::Error;
-use provost_holder::journal::Channel;
-use provost_holder::wire::Limited;
-use provost_holder::{End, EndedBy, HoldSpec, Looked, Started, look, start, tree};
+use provost_holder::journal::JournalChannel;
+use provost_holder::wire::OutputPause;
+use provost_holder::{
+    EndCause, HoldSpec, LaunchState, ProcessEnd, StartedHolder, inspect, start, tree,
+};
 use tempfile::TempDir;
 
 use crate::kit::{Launch, frames, program, sh, state, until, wait_limited};
 
 #[test]
-fn a_full_disk_blocks_and_loses_nothing() {
+fn full_disk_blocks_and_loses_nothing() {
     let disk = "mount -t tmpfs -o size=4m none \"$0\" && head -c 3900000 /dev/zero > \"$0/filler\"";
     let (temp, dir, spec, started) = start_on(disk, sh("seq 1 100000; exit 9"));
     let holder = started.unwrap().holder;
     let mut launch = Launch::adopt(temp, through_root(holder.id(), &dir), spec.key, holder);
     let mut link = launch.link();
-    wait_limited(&mut link, Limited::DiskFull);
+    wait_limited(&mut link, OutputPause::DiskFull);
     assert!(launch.held().child.is_alive().unwrap());
     let end = state(&mut link).journal_end;
     assert_eq!(launch.frames().last().unwrap().after, end, "only whole frames count");
@@ -31,35 +33,40 @@ fn a_full_disk_blocks_and_loses_nothing() {
     let dir = keep(&launch.dir);
     fs::remove_file(launch.path("filler")).unwrap();
     assert!(launch.wait_for_holder().success());
-    let Looked::Ended { exit, gone: Some(_), .. } = look(&dir.1).unwrap() else { panic!() };
-    assert_eq!(exit.end, End::Exited { code: 9 });
-    let output = frames(&dir.1).into_iter().filter(|frame| frame.channel == Channel::Stdout);
+    let LaunchState::Ended { exit, gone: Some(_), .. } = inspect(&dir.1).unwrap() else { panic!() };
+    assert_eq!(exit.end, ProcessEnd::Exited { code: 9 });
+    let output = frames(&dir.1).into_iter().filter(|frame| frame.channel == JournalChannel::Stdout);
     let written: Vec<u8> = output.flat_map(|frame| frame.payload).collect();
     let expected: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
     assert!(written == expected.as_bytes());
 }
 
 #[test]
-fn a_start_that_cannot_be_recorded_is_taken_back() {
+fn unrecorded_start_is_undone() {
     // Room for the directory, the holder's record, the journal and the socket, but no more.
     let disk =
         "mount -t tmpfs -o nr_inodes=9 none \"$0\" && touch \"$0/1\" \"$0/2\" \"$0/3\" \"$0/4\"";
     let (temp, dir, spec, started) = start_on(disk, sh("sleep 1000"));
-    let Err(Error::TakenBack { reason, holder }) = started else { panic!("{started:?}") };
+    let Err(Error::StartUndone { reason, holder }) = started else { panic!("{started:?}") };
     assert!(reason.contains("No space"), "{reason}");
     let mut launch = Launch::adopt(temp, through_root(holder.id(), &dir), spec.key, holder);
     until("the command is ended", || tree::survivors(&launch.key).unwrap().is_empty());
-    assert!(matches!(look(&launch.dir).unwrap(), Looked::Starting { holder: Some(_), .. }));
+    assert!(matches!(inspect(&launch.dir).unwrap(), LaunchState::Starting { holder: Some(_), .. }));
 
     let dir = keep(&launch.dir);
     (1..=4).for_each(|name| fs::remove_file(launch.path(&name.to_string())).unwrap());
     assert!(launch.wait_for_holder().success());
-    let Looked::Ended { held: None, exit, gone: Some(_) } = look(&dir.1).unwrap() else { panic!() };
-    assert_eq!(exit.ended_by, EndedBy::HolderFault);
+    let LaunchState::Ended { held: None, exit, gone: Some(_) } = inspect(&dir.1).unwrap() else {
+        panic!()
+    };
+    assert_eq!(exit.ended_by, EndCause::HolderFault);
 }
 
 /// Starts a launch below the temporary directory, on a disk that a script mounts there.
-fn start_on(disk: &str, spec: HoldSpec) -> (TempDir, PathBuf, HoldSpec, Result<Started, Error>) {
+fn start_on(
+    disk: &str,
+    spec: HoldSpec,
+) -> (TempDir, PathBuf, HoldSpec, Result<StartedHolder, Error>) {
     let temp = tempfile::tempdir().unwrap();
     let spec = HoldSpec { key: format!("test-{}", temp.path().display()), ..spec };
     let argv =

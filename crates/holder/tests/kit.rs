@@ -6,10 +6,13 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use provost_holder::client::Error;
-use provost_holder::journal::{Channel, Frame, Note, Opened, Reader};
-use provost_holder::wire::{Data, Limited, Op, Reply, State};
+use provost_holder::journal::{
+    JournalChannel, JournalFrame, JournalNote, JournalReader, OpenedJournal,
+};
+use provost_holder::wire::{HolderOp, HolderReply, HolderState, OutputPause, WireBytes};
 use provost_holder::{
-    ExitRecord, Gone, Held, HoldSpec, Link, Looked, StdinMode, Tty, look, start, tree,
+    ExitRecord, GoneRecord, HeldRecord, HoldSpec, HolderLink, LaunchState, StdinMode, Tty, inspect,
+    start, tree,
 };
 use rustix::event::poll;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -70,8 +73,8 @@ impl Launch {
         Self { dir, key, holder: Some(holder), _temp: temp }
     }
 
-    pub(crate) fn link(&self) -> Link {
-        let link = Link::connect(&self.dir).unwrap();
+    pub(crate) fn link(&self) -> HolderLink {
+        let link = HolderLink::connect(&self.dir).unwrap();
         link.set_timeout(Duration::from_secs(PATIENCE_S as u64)).unwrap();
         link
     }
@@ -80,17 +83,17 @@ impl Launch {
         self.holder.as_ref().unwrap().id()
     }
 
-    pub(crate) fn held(&self) -> Held {
-        let looked = look(&self.dir).unwrap();
-        let Looked::Alive { held } = looked else { panic!("not alive: {looked:?}") };
+    pub(crate) fn held(&self) -> HeldRecord {
+        let looked = inspect(&self.dir).unwrap();
+        let LaunchState::Alive { held } = looked else { panic!("not alive: {looked:?}") };
         held
     }
 
     /// Waits for the holder to exit, which it does once the tree is gone.
-    pub(crate) fn wait(&mut self) -> (ExitRecord, Gone) {
+    pub(crate) fn wait(&mut self) -> (ExitRecord, GoneRecord) {
         assert!(self.wait_for_holder().success());
-        let looked = look(&self.dir).unwrap();
-        let Looked::Ended { exit, gone: Some(gone), .. } = looked else {
+        let looked = inspect(&self.dir).unwrap();
+        let LaunchState::Ended { exit, gone: Some(gone), .. } = looked else {
             panic!("not ended: {looked:?}")
         };
         (exit, gone)
@@ -112,11 +115,11 @@ impl Launch {
         holder.wait().unwrap();
     }
 
-    pub(crate) fn frames(&self) -> Vec<Frame> {
+    pub(crate) fn frames(&self) -> Vec<JournalFrame> {
         frames(&self.dir)
     }
 
-    pub(crate) fn output(&self, channel: Channel) -> Vec<u8> {
+    pub(crate) fn output(&self, channel: JournalChannel) -> Vec<u8> {
         let of_channel = self.frames().into_iter().filter(|frame| frame.channel == channel);
         of_channel.flat_map(|frame| frame.payload).collect()
     }
@@ -124,7 +127,7 @@ impl Launch {
     /// Waits for this text on the command's standard output.
     pub(crate) fn wait_for_output(&self, text: &str) {
         until("the command says it", || {
-            String::from_utf8_lossy(&self.output(Channel::Stdout)).contains(text)
+            String::from_utf8_lossy(&self.output(JournalChannel::Stdout)).contains(text)
         });
     }
 
@@ -146,15 +149,15 @@ impl Drop for Launch {
     }
 }
 
-pub(crate) fn frames(dir: &Path) -> Vec<Frame> {
-    match Reader::open(&dir.join("journal"), 0).unwrap() {
-        Opened::At(reader) => reader.map(Result::unwrap).collect(),
-        Opened::Lost { end } => panic!("lost at {end}"),
+pub(crate) fn frames(dir: &Path) -> Vec<JournalFrame> {
+    match JournalReader::open(&dir.join("journal"), 0).unwrap() {
+        OpenedJournal::Ready(reader) => reader.map(Result::unwrap).collect(),
+        OpenedJournal::Lost { end } => panic!("lost at {end}"),
     }
 }
 
-pub(crate) fn notes(launch: &Launch) -> Vec<Note> {
-    let frames = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Note);
+pub(crate) fn notes(launch: &Launch) -> Vec<JournalNote> {
+    let frames = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Note);
     frames.map(|frame| serde_json::from_slice(&frame.payload).unwrap()).collect()
 }
 
@@ -163,19 +166,19 @@ pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-pub(crate) fn write(link: &mut Link, key: &str, bytes: &[u8]) -> Result<Reply, Error> {
+pub(crate) fn write(link: &mut HolderLink, key: &str, bytes: &[u8]) -> Result<HolderReply, Error> {
     link.request(write_op(key, bytes))
 }
 
-pub(crate) fn write_op(key: &str, bytes: &[u8]) -> Op {
-    Op::Write { key: key.into(), data: Data(bytes.to_vec()), secret: false }
+pub(crate) fn write_op(key: &str, bytes: &[u8]) -> HolderOp {
+    HolderOp::Write { key: key.into(), data: WireBytes(bytes.to_vec()), secret: false }
 }
 
-pub(crate) fn state(link: &mut Link) -> State {
-    link.request(Op::Ping).unwrap().state.unwrap()
+pub(crate) fn state(link: &mut HolderLink) -> HolderState {
+    link.request(HolderOp::Ping).unwrap().state.unwrap()
 }
 
-pub(crate) fn wait_limited(link: &mut Link, limited: Limited) {
+pub(crate) fn wait_limited(link: &mut HolderLink, limited: OutputPause) {
     until("the holder is limited", || state(link).limited == Some(limited));
 }
 

@@ -6,7 +6,7 @@ mod disk;
 mod ending;
 mod input;
 mod kit;
-mod looking;
+mod launch_state;
 mod output;
 mod relay;
 mod relay_codex;

@@ -7,9 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_holder::client::Error;
-use provost_holder::journal::{Channel, Cursor, Envelope, Line, Lines, Note, RelayNote};
-use provost_holder::wire::{Data, FaultCode, Limited, Op};
-use provost_holder::{Door, End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
+use provost_holder::journal::{
+    InputEnvelope, JournalChannel, JournalCursor, JournalLine, JournalNote, LineAssembler,
+    RelayNote,
+};
+use provost_holder::wire::{HolderFaultCode, HolderOp, OutputPause, WireBytes};
+use provost_holder::{
+    EndCause, HoldSpec, LaunchState, OnLimit, ProcessEnd, Relay, RelayListener, StdinMode, inspect,
+};
 use provost_sys::origin::Boundary;
 
 use crate::kit::{
@@ -22,24 +27,26 @@ const MAX_PEAK_KB: u64 = 16 << 10;
 const MAX_PRIVATE_KB: u64 = 2048;
 
 #[test]
-fn messages_are_lines_and_the_real_streams_are_its_errors() {
+fn messages_are_stdout_and_real_streams_stderr() {
     let steps = "say:out complain:err listen accept say:more text:one text: text:three";
     let mut launch = serve(steps);
     let (exit, gone) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 0 }, EndedBy::Itself));
+    assert_eq!((exit.end, exit.ended_by), (ProcessEnd::Exited { code: 0 }, EndCause::Itself));
     assert!(gone.verified);
-    assert_eq!(text(&launch, Channel::Stdout), "one\n\nthree\n");
-    assert_eq!(text(&launch, Channel::Stderr), "out\nerr\nmore\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "one\n\nthree\n");
+    assert_eq!(text(&launch, JournalChannel::Stderr), "out\nerr\nmore\n");
     assert_eq!(exit.journal_end, launch.frames().last().unwrap().after);
     let (notes, relay) = notes(&launch);
-    assert!(notes.contains(&Note::StdoutClosed) && notes.contains(&Note::StderrClosed));
+    assert!(
+        notes.contains(&JournalNote::StdoutClosed) && notes.contains(&JournalNote::StderrClosed)
+    );
     let closed = RelayNote::RelayClosed { why: "the server ended the connection".into() };
     assert_eq!(relay, [RelayNote::RelayOpen, closed]);
 }
 
 #[test]
-fn a_server_that_comes_late_is_found_at_once_and_not_polled_for() {
-    let stage = Stage::new();
+fn late_server_is_found_without_polling() {
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     let mut launch = stage.start(&format!("await:{fifo} listen accept echo:2"));
     let mut early = launch.link();
@@ -56,12 +63,12 @@ fn a_server_that_comes_late_is_found_at_once_and_not_polled_for() {
     fs::write(&fifo, "").unwrap();
     assert!(early.reply(first).unwrap().ok && early.reply(second).unwrap().ok);
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "got first\ngot second\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "got first\ngot second\n");
 }
 
 #[test]
-fn a_socket_that_was_left_by_another_is_tried_until_there_is_a_server() {
-    let stage = Stage::new();
+fn stale_socket_is_retried_until_server_listens() {
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     drop(UnixListener::bind(stage.socket()).unwrap());
     let mut launch = stage.start(&format!("await:{fifo} listen accept text:here"));
@@ -69,12 +76,12 @@ fn a_socket_that_was_left_by_another_is_tried_until_there_is_a_server() {
     fs::remove_file(launch.path("s.sock")).unwrap();
     fs::write(&fifo, "").unwrap();
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "here\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "here\n");
 }
 
 #[test]
-fn the_socket_may_have_a_long_path_and_be_a_link() {
-    let stage = Stage::new();
+fn socket_may_have_long_path_and_be_a_link() {
+    let stage = RelayEnv::new();
     let deep = stage.temp.path().join("d".repeat(200));
     fs::create_dir(&deep).unwrap();
     let server = stage.socket();
@@ -88,38 +95,43 @@ fn the_socket_may_have_a_long_path_and_be_a_link() {
     spec.env.extend(given.map(|(name, value)| (name.to_owned(), value)));
     let mut launch = stage.hold(spec);
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "reached\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "reached\n");
 }
 
 #[test]
-fn fragments_are_one_message_and_pings_are_answered() {
+fn fragments_are_joined_and_pings_answered() {
     let steps = "listen accept part:one, ping:there? pong:there? middle:two, last:three \
         ping: pong: text:end";
     let mut launch = serve(steps);
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
-    assert_eq!(text(&launch, Channel::Stdout), "one,two,three\nend\n");
+    assert_eq!(
+        launch.wait().0.end,
+        ProcessEnd::Exited { code: 0 },
+        "{}",
+        text(&launch, JournalChannel::Stderr)
+    );
+    assert_eq!(text(&launch, JournalChannel::Stdout), "one,two,three\nend\n");
 }
 
 #[test]
-fn a_line_feed_in_a_message_does_not_end_its_line() {
-    let stage = Stage::new();
+fn line_feed_in_message_does_not_end_line() {
+    let stage = RelayEnv::new();
     let spec = stage.spec(&["listen", "accept", "text:{\n\"a\":\n1}", "text:next"]);
     let mut launch = stage.hold(spec);
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "{ \"a\": 1}\nnext\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "{ \"a\": 1}\nnext\n");
 }
 
 #[test]
-fn binary_messages_are_passed_over_and_the_first_is_noted() {
+fn binary_messages_are_skipped_and_first_noted() {
     let mut launch = serve("listen accept binary:12345 text:one binary:67 text:two close closed");
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
-    assert_eq!(text(&launch, Channel::Stdout), "one\ntwo\n");
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 0 });
+    assert_eq!(text(&launch, JournalChannel::Stdout), "one\ntwo\n");
     assert_eq!(notes(&launch).1[1], RelayNote::RelayBinary { len: 5 });
 }
 
 #[test]
-fn a_message_of_20_mb_takes_no_memory() {
-    let stage = Stage::new();
+fn message_of_20_mb_takes_no_memory() {
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     let steps = format!("listen accept big:20000000 big:16777216 text:after await:{fifo}");
     let mut launch = stage.start(&steps);
@@ -129,84 +141,87 @@ fn a_message_of_20_mb_takes_no_memory() {
     assert!(peak < MAX_PEAK_KB, "{peak} kB");
     fs::write(&fifo, "").unwrap();
     launch.wait();
-    let mut lines = Lines::resume(Channel::Stdout, Cursor::default());
+    let mut lines = LineAssembler::resume(JournalChannel::Stdout, JournalCursor::default());
     let delivered = launch.frames().into_iter().flat_map(|frame| lines.feed(&frame));
-    let found: Vec<Line> = delivered.map(|delivered| delivered.line).collect();
+    let found: Vec<JournalLine> = delivered.map(|delivered| delivered.line).collect();
     let expected = [
-        Line::Oversized { len: 20_000_000 },
-        Line::Whole(vec![b'x'; 16_777_216]),
-        Line::Whole(b"after".to_vec()),
+        JournalLine::Oversized { len: 20_000_000 },
+        JournalLine::Whole(vec![b'x'; 16_777_216]),
+        JournalLine::Whole(b"after".to_vec()),
     ];
     assert!(found == expected);
 }
 
 #[test]
-fn many_messages_in_one_read_are_many_lines() {
+fn messages_in_one_read_are_separate_lines() {
     let mut launch = serve("listen accept batch:50000");
     launch.wait();
     let expected: String = (0..50_000).map(|at| format!("message {at}\n")).collect();
-    assert!(text(&launch, Channel::Stdout) == expected);
-    let out = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdout);
+    assert!(text(&launch, JournalChannel::Stdout) == expected);
+    let out = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Stdout);
     assert!(out.count() < 1000, "messages that come together are written together");
 }
 
 #[test]
-fn a_server_that_closes_the_connection_and_lives_on_has_closed_its_output() {
+fn closed_connection_closes_output_of_live_server() {
     let launch = serve("listen accept text:one close:done closed hangup complain:lives park");
     wait_for_errors(&launch, "lives");
     let mut link = launch.link();
     for key in ["a", "b", "a"] {
-        assert_eq!(fault(write(&mut link, key, b"x\n")), FaultCode::StdinClosed);
+        assert_eq!(fault(write(&mut link, key, b"x\n")), HolderFaultCode::StdinClosed);
     }
     assert!(launch.held().child.is_alive().unwrap());
     let (notes, relay) = notes(&launch);
-    assert_eq!(notes, [Note::StdoutClosed]);
+    assert_eq!(notes, [JournalNote::StdoutClosed]);
     let why = "the server closed the connection: 1000 done".into();
     assert_eq!(relay, [RelayNote::RelayOpen, RelayNote::RelayClosed { why }]);
-    assert_eq!(text(&launch, Channel::Stdout), "one\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "one\n");
 }
 
 #[test]
-fn a_connection_that_breaks_within_a_message_keeps_what_came() {
+fn broken_connection_keeps_partial_message() {
     let launch = serve("listen accept part:half hangup complain:lives park");
     wait_for_errors(&launch, "lives");
-    until("the end is noted", || notes(&launch).0 == [Note::StdoutClosed]);
-    assert_eq!(text(&launch, Channel::Stdout), "half");
-    assert_eq!(fault(write(&mut launch.link(), "k", b"x\n")), FaultCode::StdinClosed);
+    until("the end is noted", || notes(&launch).0 == [JournalNote::StdoutClosed]);
+    assert_eq!(text(&launch, JournalChannel::Stdout), "half");
+    assert_eq!(fault(write(&mut launch.link(), "k", b"x\n")), HolderFaultCode::StdinClosed);
 }
 
 #[test]
-fn the_death_of_the_server_ends_the_launch_with_all_it_said() {
+fn server_death_ends_launch_and_keeps_output() {
     let mut launch = serve("listen accept flood:5000 text:last park");
     launch.wait_for_output("last");
     let child = launch.held().child;
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let (exit, gone) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 9 }, EndedBy::Itself));
+    assert_eq!((exit.end, exit.ended_by), (ProcessEnd::Signalled { signal: 9 }, EndCause::Itself));
     assert!(gone.verified);
-    assert_eq!(notes(&launch).0.iter().filter(|note| **note == Note::StdoutClosed).count(), 1);
+    assert_eq!(
+        notes(&launch).0.iter().filter(|note| **note == JournalNote::StdoutClosed).count(),
+        1
+    );
     let expected: String = (0..5000).map(|at| format!("message {at}\n")).collect();
-    assert!(text(&launch, Channel::Stdout) == format!("{expected}last\n"));
+    assert!(text(&launch, JournalChannel::Stdout) == format!("{expected}last\n"));
 }
 
 #[test]
-fn what_a_server_said_before_it_left_at_once_is_kept() {
+fn output_of_short_lived_server_is_kept() {
     for _ in 0..20 {
         let mut launch = serve("listen accept text:brief");
         launch.wait();
-        assert_eq!(text(&launch, Channel::Stdout), "brief\n");
+        assert_eq!(text(&launch, JournalChannel::Stdout), "brief\n");
     }
 }
 
 #[test]
-fn a_server_that_refuses_or_never_comes_has_a_closed_output() {
+fn refusing_or_absent_server_closes_output() {
     let refusing = serve("listen refuse complain:lives park");
     wait_for_errors(&refusing, "lives");
-    until("the refusal is noted", || notes(&refusing).0 == [Note::StdoutClosed]);
+    until("the refusal is noted", || notes(&refusing).0 == [JournalNote::StdoutClosed]);
     let why = "the server rejected the upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
     assert_eq!(notes(&refusing).1, [RelayNote::RelayFailed { why }]);
-    let stage = Stage::new();
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     let mut absent = stage.start(&format!("await:{fifo}"));
     let mut link = absent.link();
@@ -214,17 +229,17 @@ fn a_server_that_refuses_or_never_comes_has_a_closed_output() {
     // Answered after the write was accepted.
     state(&mut link);
     fs::write(&fifo, "").unwrap();
-    assert_eq!(fault(link.reply(waiting)), FaultCode::StdinClosed);
-    assert_eq!(absent.wait().0.end, End::Exited { code: 0 });
+    assert_eq!(fault(link.reply(waiting)), HolderFaultCode::StdinClosed);
+    assert_eq!(absent.wait().0.end, ProcessEnd::Exited { code: 0 });
     let why = "the command ended before it was connected to".into();
     assert_eq!(notes(&absent).1, [RelayNote::RelayClosed { why }]);
-    assert!(notes(&absent).0.contains(&Note::StdoutClosed));
+    assert!(notes(&absent).0.contains(&JournalNote::StdoutClosed));
     assert_eq!(envelopes(&absent), []);
 }
 
 #[test]
-fn a_key_is_sent_once_whoever_asks() {
-    let stage = Stage::new();
+fn key_is_sent_once_for_all_clients() {
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     let mut launch = stage.start(&format!("await:{fifo} listen accept echo:3"));
     // Queued by a client that disconnects before the connection is established.
@@ -243,10 +258,10 @@ fn a_key_is_sent_once_whoever_asks() {
     let mut link = launch.link();
     assert!(write(&mut link, "k1", b"one\n").unwrap().already);
     assert!(!write(&mut link, "k2", "zwölf\n".as_bytes()).unwrap().already);
-    assert_eq!(fault(write(&mut link, "k2", b"other\n")), FaultCode::Conflict);
+    assert_eq!(fault(write(&mut link, "k2", b"other\n")), HolderFaultCode::Conflict);
     assert!(!write(&mut link, "k3", b"without an end").unwrap().already);
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "got one\ngot zwölf\ngot without an end\n");
+    assert_eq!(text(&launch, JournalChannel::Stdout), "got one\ngot zwölf\ngot without an end\n");
     let kept: Vec<_> =
         envelopes(&launch).into_iter().map(|(sent, kept)| (sent.key, kept)).collect();
     let expected = [("k1", "one\n"), ("k2", "zwölf\n"), ("k3", "without an end")];
@@ -254,8 +269,8 @@ fn a_key_is_sent_once_whoever_asks() {
 }
 
 #[test]
-fn a_long_message_to_a_server_that_does_not_read_waits_and_blocks_nobody() {
-    let stage = Stage::new();
+fn long_unread_message_blocks_no_one() {
+    let stage = RelayEnv::new();
     let fifo = stage.fifo();
     let mut launch =
         stage.start(&format!("listen accept text:up await:{fifo} ping:p echo:1 pong:p"));
@@ -264,30 +279,36 @@ fn a_long_message_to_a_server_that_does_not_read_waits_and_blocks_nobody() {
     let mut waiting = launch.link();
     let id = waiting.send(write_op("long", &long)).unwrap();
     state(&mut waiting);
-    assert_eq!(fault(write(&mut launch.link(), "more", b"x")), FaultCode::Busy);
+    assert_eq!(fault(write(&mut launch.link(), "more", b"x")), HolderFaultCode::Busy);
     assert_eq!(envelopes(&launch), []);
     fs::write(&fifo, "").unwrap();
     assert!(waiting.reply(id).unwrap().ok);
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
+    assert_eq!(
+        launch.wait().0.end,
+        ProcessEnd::Exited { code: 0 },
+        "{}",
+        text(&launch, JournalChannel::Stderr)
+    );
     let expected = [b"up\ngot ", long.as_slice(), b"\n"].concat();
-    assert!(launch.output(Channel::Stdout) == expected);
+    assert!(launch.output(JournalChannel::Stdout) == expected);
 }
 
 #[test]
-fn a_message_is_text() {
+fn message_must_be_text() {
     let launch = serve("listen accept text:up park");
     launch.wait_for_output("up");
-    assert_eq!(fault(write(&mut launch.link(), "k", b"\xff\n")), FaultCode::BadRequest);
+    assert_eq!(fault(write(&mut launch.link(), "k", b"\xff\n")), HolderFaultCode::BadRequest);
 }
 
 #[test]
-fn a_secret_message_is_an_envelope_and_nothing_else() {
+fn secret_message_is_journalled_as_envelope_only() {
     let mut launch = serve("listen accept hear:canary-1234 text:heard");
-    let data = Data(b"canary-1234\n".to_vec());
-    launch.link().request(Op::Write { key: "s".into(), data, secret: true }).unwrap();
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
-    assert_eq!(text(&launch, Channel::Stdout), "heard\n");
-    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false, typed: false };
+    let data = WireBytes(b"canary-1234\n".to_vec());
+    launch.link().request(HolderOp::Write { key: "s".into(), data, secret: true }).unwrap();
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 0 });
+    assert_eq!(text(&launch, JournalChannel::Stdout), "heard\n");
+    let expected =
+        InputEnvelope { key: "s".into(), len: 12, secret: true, kept: false, typed: false };
     assert_eq!(envelopes(&launch), [(expected, String::new())]);
     for entry in fs::read_dir(&launch.dir).unwrap() {
         let path = entry.unwrap().path();
@@ -299,101 +320,106 @@ fn a_secret_message_is_an_envelope_and_nothing_else() {
 }
 
 #[test]
-fn at_the_limit_the_connection_is_not_read_and_nothing_is_lost() {
-    let stage = Stage::new();
+fn connection_is_not_read_at_limit_without_loss() {
+    let stage = RelayEnv::new();
     let spec =
         HoldSpec { output_limit: 100_000, ..stage.spec(&["listen", "accept", "flood:100000"]) };
     let mut launch = stage.hold(spec);
     let mut link = launch.link();
-    wait_limited(&mut link, Limited::OutputLimit);
+    wait_limited(&mut link, OutputPause::OutputLimit);
     // The end of a message may be the one byte beyond.
-    assert!((100_000..=100_001).contains(&launch.output(Channel::Stdout).len()));
+    assert!((100_000..=100_001).contains(&launch.output(JournalChannel::Stdout).len()));
     assert!(launch.held().child.is_alive().unwrap(), "it waits for its messages to be read");
-    link.request(Op::Limit { bytes: 200_000 }).unwrap();
-    wait_limited(&mut link, Limited::OutputLimit);
-    assert!((200_000..=200_001).contains(&launch.output(Channel::Stdout).len()));
-    link.request(Op::Limit { bytes: 1 << 30 }).unwrap();
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    link.request(HolderOp::Limit { bytes: 200_000 }).unwrap();
+    wait_limited(&mut link, OutputPause::OutputLimit);
+    assert!((200_000..=200_001).contains(&launch.output(JournalChannel::Stdout).len()));
+    link.request(HolderOp::Limit { bytes: 1 << 30 }).unwrap();
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 0 });
     let expected: String = (0..100_000).map(|at| format!("message {at}\n")).collect();
-    assert!(text(&launch, Channel::Stdout) == expected);
+    assert!(text(&launch, JournalChannel::Stdout) == expected);
 }
 
 #[test]
-fn a_server_is_ended_at_the_limit_if_the_spec_says_so() {
-    let stage = Stage::new();
+fn server_is_ended_at_limit_if_configured() {
+    let stage = RelayEnv::new();
     let spec = stage.spec(&["listen", "accept", "flood:1000000"]);
     let mut launch = stage.hold(HoldSpec { output_limit: 5000, on_limit: OnLimit::End, ..spec });
     let (exit, _) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 15 }, EndedBy::OutputLimit));
-    assert!((5000..=5001).contains(&launch.output(Channel::Stdout).len()));
+    assert_eq!(
+        (exit.end, exit.ended_by),
+        (ProcessEnd::Signalled { signal: 15 }, EndCause::OutputLimit)
+    );
+    assert!((5000..=5001).contains(&launch.output(JournalChannel::Stdout).len()));
 }
 
 #[test]
-fn a_stop_sends_term_twice_and_then_kills() {
+fn stop_sends_term_twice_then_kills() {
     let counting = "trap 'count=x$count; echo $count; test $count = xx && exit 8' TERM; \
         echo ready; while :; do sleep 0.01; done";
-    let mut launch = Stage::new().hold_relayed(sh(counting));
+    let mut launch = RelayEnv::new().hold_relayed(sh(counting));
     wait_for_errors(&launch, "ready");
-    launch.link().request(Op::Stop { grace_ms: 3_600_000 }).unwrap();
+    launch.link().request(HolderOp::Stop { grace_ms: 3_600_000 }).unwrap();
     let (exit, _) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 8 }, EndedBy::Stop));
+    assert_eq!((exit.end, exit.ended_by), (ProcessEnd::Exited { code: 8 }, EndCause::Stop));
     assert_eq!(lines_with(&launch, "x"), 2);
     let deaf = "trap 'echo heard' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut launch = Stage::new().hold_relayed(sh(deaf));
+    let mut launch = RelayEnv::new().hold_relayed(sh(deaf));
     wait_for_errors(&launch, "ready");
-    launch.link().request(Op::Stop { grace_ms: 1500 }).unwrap();
-    assert_eq!(launch.wait().0.end, End::Signalled { signal: 9 });
+    launch.link().request(HolderOp::Stop { grace_ms: 1500 }).unwrap();
+    assert_eq!(launch.wait().0.end, ProcessEnd::Signalled { signal: 9 });
     assert_eq!(lines_with(&launch, "heard"), 2);
 }
 
 #[test]
-fn a_server_that_ends_at_the_first_term_is_not_waited_for() {
+fn server_ending_at_first_term_is_not_awaited() {
     let mut launch = serve("listen accept text:up park");
     launch.wait_for_output("up");
-    launch.link().request(Op::Stop { grace_ms: 3_600_000 }).unwrap();
+    launch.link().request(HolderOp::Stop { grace_ms: 3_600_000 }).unwrap();
     let (exit, gone) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 15 }, EndedBy::Stop));
+    assert_eq!((exit.end, exit.ended_by), (ProcessEnd::Signalled { signal: 15 }, EndCause::Stop));
     assert_eq!((gone.leftovers, gone.verified), (0, true));
 }
 
 #[test]
-fn the_standard_input_is_what_the_spec_says() {
-    let stage = Stage::new();
+fn standard_input_follows_the_spec() {
+    let stage = RelayEnv::new();
     let spec = stage.spec(&["listen", "accept", "stdin", "echo:1"]);
     let mut launch = stage.hold(HoldSpec { stdin: StdinMode::Text("given".into()), ..spec });
     launch.wait_for_output("given\n");
     write(&mut launch.link(), "k", b"said\n").unwrap();
     launch.wait();
-    assert_eq!(text(&launch, Channel::Stdout), "given\ngot said\n");
-    let stage = Stage::new();
+    assert_eq!(text(&launch, JournalChannel::Stdout), "given\ngot said\n");
+    let stage = RelayEnv::new();
     let spec = stage.spec(&["listen", "accept", "text:up", "stdin", "park"]);
     let launch = stage.hold(HoldSpec { stdin: StdinMode::Pipe, ..spec });
     launch.wait_for_output("up\n");
     let mut link = launch.link();
-    link.request(Op::CloseStdin).unwrap();
+    link.request(HolderOp::CloseStdin).unwrap();
     launch.wait_for_output("up\n\n");
-    assert_eq!(fault(write(&mut link, "k", b"x\n")), FaultCode::StdinClosed);
+    assert_eq!(fault(write(&mut link, "k", b"x\n")), HolderFaultCode::StdinClosed);
     assert_eq!(notes(&launch).0, [], "the connection stays");
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_before_anything_is_started() {
-    let stage = Stage::new();
+fn missing_socket_directory_fails_before_start() {
+    let stage = RelayEnv::new();
     let spec = relayed(sh("touch started"), &stage.temp.path().join("none/s.sock"));
     let mut launch = stage.hold(spec);
     assert!(launch.wait_for_holder().success());
-    let Looked::Ended { held: None, exit, .. } = look(&launch.dir).unwrap() else { panic!() };
-    let End::NotStarted { error } = exit.end else { panic!("{:?}", exit.end) };
+    let LaunchState::Ended { held: None, exit, .. } = inspect(&launch.dir).unwrap() else {
+        panic!()
+    };
+    let ProcessEnd::NotStarted { error } = exit.end else { panic!("{:?}", exit.end) };
     assert!(error.contains("none/s.sock\": No such file"), "{error}");
 }
 
 #[test]
-fn an_idle_connection_costs_no_wake_ups_and_little_memory() {
+fn idle_connection_needs_no_wakeups_little_memory() {
     let launch = serve("listen accept big:300000 batch:50000 echo:1 text:up park");
     write(&mut launch.link(), "k", &[&[b'z'; 500_000][..], b"\n"].concat()).unwrap();
     launch.wait_for_output("up\n");
     let mut link = launch.link();
-    link.request(Op::Follow).unwrap();
+    link.request(HolderOp::Follow).unwrap();
     state(&mut link);
     pause(Duration::from_millis(200));
     let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
@@ -407,15 +433,15 @@ fn an_idle_connection_costs_no_wake_ups_and_little_memory() {
 }
 
 #[test]
-fn nobody_else_finds_the_server_once_it_is_connected_to() {
+fn server_is_unreachable_after_connecting() {
     let launch = serve("listen accept text:up park");
     launch.wait_for_output("up\n");
     assert!(!launch.path("s.sock").exists(), "its name was taken away");
 }
 
 #[test]
-fn a_server_with_a_second_name_is_not_spoken_with() {
-    let stage = Stage::new();
+fn server_with_second_name_is_rejected() {
+    let stage = RelayEnv::new();
     let (socket, fifo) = (stage.socket(), stage.fifo());
     let spec = stage.spec(&["listen", &format!("await:{fifo}"), "park"]);
     // Bound elsewhere first, so that the second name exists before the holder finds the first.
@@ -431,20 +457,20 @@ fn a_server_with_a_second_name_is_not_spoken_with() {
             matches!(note, RelayNote::RelayFailed { why } if why.contains("has another name"))
         })
     });
-    launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
+    launch.link().request(HolderOp::Stop { grace_ms: 0 }).unwrap();
     launch.wait();
 }
 
 #[test]
-fn people_come_through_the_door_and_who_is_held_does_not() {
-    let stage = Stage::new();
+fn operator_passes_listener_and_agent_does_not() {
+    let stage = RelayEnv::new();
     let door = stage.temp.path().join("a.sock");
     let held = stage.temp.path().to_owned();
     let spec = stage.spec(&["listen", "accept", "text:up", "accept", "park"]);
     let relay = spec
         .relay
         .clone()
-        .map(|relay| Relay { door: Some(Door { socket: door.clone() }), ..relay });
+        .map(|relay| Relay { door: Some(RelayListener { socket: door.clone() }), ..relay });
     fs::create_dir(held.join("some-check")).unwrap();
     // This test is the operator until it takes the lock; then it is the daemon.
     let boundary = Some(Boundary {
@@ -464,24 +490,24 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
     };
     assert_eq!(tries("some-check"), "HTTP/1.1 403 Forbidden\n");
     assert!(tries("of-another-home").starts_with("HTTP/1.1 101"));
-    let refused = launch.link().request(Op::Stop { grace_ms: 0 });
+    let refused = launch.link().request(HolderOp::Stop { grace_ms: 0 });
     assert!(
         refused.unwrap_err().to_string().contains("carry out"),
         "the operator is not the daemon"
     );
     let lock = fs::File::create(held.join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
+    launch.link().request(HolderOp::Stop { grace_ms: 0 }).unwrap();
     launch.wait();
     assert!(!door.exists(), "the door goes with the holder");
 }
 
 /// A temporary directory for a launch and a server's socket.
-struct Stage {
+struct RelayEnv {
     temp: tempfile::TempDir,
 }
 
-impl Stage {
+impl RelayEnv {
     fn new() -> Self {
         Self { temp: tempfile::tempdir().unwrap() }
     }
@@ -522,35 +548,35 @@ impl Stage {
 }
 
 fn serve(steps: &str) -> Launch {
-    Stage::new().start(steps)
+    RelayEnv::new().start(steps)
 }
 
 fn relayed(spec: HoldSpec, socket: &Path) -> HoldSpec {
     HoldSpec { relay: Some(Relay { socket: socket.into(), door: None }), ..spec }
 }
 
-fn text(launch: &Launch, channel: Channel) -> String {
+fn text(launch: &Launch, channel: JournalChannel) -> String {
     String::from_utf8(launch.output(channel)).unwrap()
 }
 
 fn wait_for_errors(launch: &Launch, word: &str) {
-    until("the command says it", || text(launch, Channel::Stderr).contains(word));
+    until("the command says it", || text(launch, JournalChannel::Stderr).contains(word));
 }
 
 /// The lines with this word that the command itself wrote; its shell writes more.
 fn lines_with(launch: &Launch, word: &str) -> usize {
-    text(launch, Channel::Stderr).lines().filter(|line| line.contains(word)).count()
+    text(launch, JournalChannel::Stderr).lines().filter(|line| line.contains(word)).count()
 }
 
-fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> FaultCode {
+fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> HolderFaultCode {
     let Err(Error::Fault(fault)) = result else { panic!("{result:?}") };
     fault.code
 }
 
 /// The notes of both kinds.
-fn notes(launch: &Launch) -> (Vec<Note>, Vec<RelayNote>) {
+fn notes(launch: &Launch) -> (Vec<JournalNote>, Vec<RelayNote>) {
     let (mut plain, mut relay) = (Vec::new(), Vec::new());
-    for frame in launch.frames().iter().filter(|frame| frame.channel == Channel::Note) {
+    for frame in launch.frames().iter().filter(|frame| frame.channel == JournalChannel::Note) {
         match serde_json::from_slice(&frame.payload) {
             Ok(note) => plain.push(note),
             Err(_) => relay.push(serde_json::from_slice(&frame.payload).unwrap()),
@@ -560,18 +586,18 @@ fn notes(launch: &Launch) -> (Vec<Note>, Vec<RelayNote>) {
 }
 
 /// The inputs, each with its kept bytes.
-fn envelopes(launch: &Launch) -> Vec<(Envelope, String)> {
-    let input = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdin);
+fn envelopes(launch: &Launch) -> Vec<(InputEnvelope, String)> {
+    let input = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Stdin);
     let split = input.filter_map(|frame| {
-        let (envelope, kept) = Envelope::split(&frame.payload)?;
+        let (envelope, kept) = InputEnvelope::split(&frame.payload)?;
         Some((envelope, String::from_utf8_lossy(kept).into_owned()))
     });
     split.collect()
 }
 
 #[test]
-fn f2_20_socket_of_another_process_is_not_taken_away() {
-    let stage = Stage::new();
+fn f2_20_socket_of_another_process_is_kept() {
+    let stage = RelayEnv::new();
     let foreign = stage.temp.path().join("foreign.sock");
     let _listener = UnixListener::bind(&foreign).unwrap();
     let link = stage.temp.path().join("link.sock");
@@ -585,10 +611,15 @@ fn f2_20_socket_of_another_process_is_not_taken_away() {
 }
 
 #[test]
-fn f4_1_socket_path_stays_until_the_upgrade_is_answered() {
+fn f4_1_socket_path_stays_until_upgrade_answer() {
     let mut launch = serve("listen request chmod answer text:up");
     let (exit, _) = launch.wait();
-    assert_eq!(exit.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
-    assert_eq!(text(&launch, Channel::Stdout), "up\n");
+    assert_eq!(
+        exit.end,
+        ProcessEnd::Exited { code: 0 },
+        "{}",
+        text(&launch, JournalChannel::Stderr)
+    );
+    assert_eq!(text(&launch, JournalChannel::Stdout), "up\n");
     assert!(!launch.path("s.sock").exists(), "its name is taken away after the answer");
 }

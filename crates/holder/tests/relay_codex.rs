@@ -4,9 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use provost_holder::journal::{Channel, Cursor, Line, Lines, Note};
-use provost_holder::wire::Op;
-use provost_holder::{End, EndedBy, HoldSpec, Relay};
+use provost_holder::journal::{
+    JournalChannel, JournalCursor, JournalLine, JournalNote, LineAssembler,
+};
+use provost_holder::wire::HolderOp;
+use provost_holder::{EndCause, HoldSpec, ProcessEnd, Relay};
 use serde_json::Value;
 
 use crate::kit::{Launch, command, pause, proc_value, until, write};
@@ -25,7 +27,7 @@ daemon_auto_start = false
 ";
 
 #[test]
-fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
+fn codex_connection_works_without_a_client() {
     let Some(codex) = codex() else {
         println!("not run: npm is missing, and with it Codex");
         return;
@@ -50,14 +52,14 @@ fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
     write(&mut launch.link(), "3", list).unwrap();
     assert_eq!(self::answer(&launch, 2)["result"]["data"], Value::Array(Vec::new()));
 
-    launch.link().request(Op::Stop { grace_ms: 30_000 }).unwrap();
+    launch.link().request(HolderOp::Stop { grace_ms: 30_000 }).unwrap();
     let (exit, gone) = launch.wait();
-    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 0 }, EndedBy::Stop));
+    assert_eq!((exit.end, exit.ended_by), (ProcessEnd::Exited { code: 0 }, EndCause::Stop));
     assert_eq!((gone.leftovers, gone.verified), (0, true));
-    let notes = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Note);
-    let notes: Vec<Note> =
+    let notes = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Note);
+    let notes: Vec<JournalNote> =
         notes.filter_map(|frame| serde_json::from_slice(&frame.payload).ok()).collect();
-    assert!(notes.contains(&Note::StdoutClosed));
+    assert!(notes.contains(&JournalNote::StdoutClosed));
     assert!(!launch.path("long").join("a".repeat(150)).join("codex.sock").exists());
 }
 
@@ -95,11 +97,11 @@ fn app_server(codex: &std::path::Path) -> Launch {
 fn answer(launch: &Launch, id: u64) -> Value {
     let mut found = None;
     until("it is answered", || {
-        let mut lines = Lines::resume(Channel::Stdout, Cursor::default());
+        let mut lines = LineAssembler::resume(JournalChannel::Stdout, JournalCursor::default());
         let delivered = launch.frames().into_iter().flat_map(|frame| lines.feed(&frame));
         let messages = delivered.filter_map(|delivered| match delivered.line {
-            Line::Whole(line) => Some(serde_json::from_slice::<Value>(&line).unwrap()),
-            Line::Oversized { .. } => None,
+            JournalLine::Whole(line) => Some(serde_json::from_slice::<Value>(&line).unwrap()),
+            JournalLine::Oversized { .. } => None,
         });
         found = messages.into_iter().find(|message| message["id"] == id);
         found.is_some()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_holder::wire::Op;
+use provost_holder::wire::HolderOp;
 
 use crate::kit::{Launch, in_terminal, pause, proc_value, sh, state};
 
@@ -14,7 +14,7 @@ fn an_idle_holder_does_not_wake_up() {
     for spec in [sh("sleep 1000"), in_terminal(sh("sleep 1000"))] {
         let launch = Launch::start(spec);
         let mut link = launch.link();
-        link.request(Op::Follow).unwrap();
+        link.request(HolderOp::Follow).unwrap();
         state(&mut link);
         let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
         // It goes to sleep once after the last answer.

@@ -8,35 +8,38 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use provost_holder::client::Error;
-use provost_holder::journal::Channel;
-use provost_holder::{EXIT_ALREADY, End, EndedBy, HoldSpec, Looked, StdinMode, look, start};
+use provost_holder::journal::JournalChannel;
+use provost_holder::{
+    EXIT_ALREADY, EndCause, HoldSpec, LaunchState, ProcessEnd, StdinMode, inspect, start,
+};
 
 use crate::kit::{Launch, command, program, sh};
 
 #[test]
 fn exit_codes_and_signals_are_kept() {
-    let check = |script: &str, expected: End| {
+    let check = |script: &str, expected: ProcessEnd| {
         let (exit, gone) = Launch::start(sh(script)).wait();
-        assert_eq!((exit.end, exit.ended_by), (expected, EndedBy::Itself), "{script}");
+        assert_eq!((exit.end, exit.ended_by), (expected, EndCause::Itself), "{script}");
         assert_eq!((gone.leftovers, gone.verified), (0, true), "{script}");
     };
-    check("exit 0", End::Exited { code: 0 });
-    check("exit 1", End::Exited { code: 1 });
-    check("exit 255", End::Exited { code: 255 });
-    check("kill -9 $$", End::Signalled { signal: 9 });
-    check("kill -TERM $$", End::Signalled { signal: 15 });
+    check("exit 0", ProcessEnd::Exited { code: 0 });
+    check("exit 1", ProcessEnd::Exited { code: 1 });
+    check("exit 255", ProcessEnd::Exited { code: 255 });
+    check("kill -9 $$", ProcessEnd::Signalled { signal: 9 });
+    check("kill -TERM $$", ProcessEnd::Signalled { signal: 15 });
 }
 
 #[test]
-fn a_command_that_cannot_start_leaves_a_record_that_says_why() {
+fn failed_start_is_recorded_with_reason() {
     let check = |spec: HoldSpec, expected: &str| {
         let mut launch = Launch::start(spec);
         assert!(launch.wait_for_holder().success());
-        let Looked::Ended { held: None, exit, gone: Some(gone) } = look(&launch.dir).unwrap()
+        let LaunchState::Ended { held: None, exit, gone: Some(gone) } =
+            inspect(&launch.dir).unwrap()
         else {
-            panic!("{:?}", look(&launch.dir));
+            panic!("{:?}", inspect(&launch.dir));
         };
-        let End::NotStarted { error } = exit.end else { panic!("{:?}", exit.end) };
+        let ProcessEnd::NotStarted { error } = exit.end else { panic!("{:?}", exit.end) };
         assert!(error.contains(expected), "{error}");
         assert!(gone.verified);
         assert!(!launch.dir.join("io.sock").exists());
@@ -52,7 +55,7 @@ fn a_command_that_cannot_start_leaves_a_record_that_says_why() {
 }
 
 #[test]
-fn of_twenty_starts_of_one_directory_one_wins() {
+fn concurrent_starts_have_one_winner() {
     let temp = tempfile::tempdir().unwrap();
     let (dir, count) = (temp.path().join("launch"), temp.path().join("count"));
     let mut spec = sh(&format!("echo started >> {}", count.display()));
@@ -64,13 +67,13 @@ fn of_twenty_starts_of_one_directory_one_wins() {
     });
     let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 19));
-    assert!(lost.iter().all(|lost| matches!(lost, Err(Error::Already))));
+    assert!(lost.iter().all(|lost| matches!(lost, Err(Error::AlreadyTaken))));
     won.into_iter().for_each(|won| assert!(won.unwrap().holder.wait().unwrap().success()));
     assert_eq!(fs::read_to_string(count).unwrap(), "started\n");
 }
 
 #[test]
-fn a_directory_that_is_there_has_its_own_exit_code() {
+fn existing_directory_has_its_own_exit_code() {
     let temp = tempfile::tempdir().unwrap();
     assert_eq!(
         run(temp.path(), &serde_json::to_vec(&keyed(sh("exit 0"))).unwrap()),
@@ -80,18 +83,18 @@ fn a_directory_that_is_there_has_its_own_exit_code() {
 }
 
 #[test]
-fn a_spec_that_is_not_understood_takes_nothing() {
+fn invalid_spec_takes_no_launch() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("launch");
     assert_eq!(run(&dir, b"{\"version\":1}"), Some(2));
-    assert_eq!(look(&dir).unwrap(), Looked::Absent);
+    assert_eq!(inspect(&dir).unwrap(), LaunchState::Absent);
     let error = start(&program(), &dir, &HoldSpec { version: 9, ..keyed(sh("true")) }).unwrap_err();
     assert!(error.to_string().contains("version 9"), "{error}");
-    assert_eq!(look(&dir).unwrap(), Looked::Absent);
+    assert_eq!(inspect(&dir).unwrap(), LaunchState::Absent);
 }
 
 #[test]
-fn a_holder_that_would_lose_exit_statuses_refuses_and_gives_the_directory_back() {
+fn ignored_sigchld_refuses_and_frees_directory() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("launch");
     let ignoring = ["env", "--ignore-signal=CHLD"].map(OsString::from);
@@ -103,25 +106,25 @@ fn a_holder_that_would_lose_exit_statuses_refuses_and_gives_the_directory_back()
 }
 
 #[test]
-fn the_environment_is_the_given_one_and_the_mark() {
+fn environment_is_the_given_one_plus_mark() {
     let mut spec = command(&["/usr/bin/env"]);
     spec.env = vec![("ONLY".into(), "this".into()), ("PROVOST_LAUNCH".into(), "forged".into())];
     let mut launch = Launch::start(spec);
     launch.wait();
-    let output = String::from_utf8(launch.output(Channel::Stdout)).unwrap();
+    let output = String::from_utf8(launch.output(JournalChannel::Stdout)).unwrap();
     let mut lines: Vec<&str> = output.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["ONLY=this", &format!("PROVOST_LAUNCH={}", launch.key)]);
 }
 
 #[test]
-fn no_file_has_the_environment_or_secret_input() {
+fn files_contain_no_environment_or_secrets() {
     let mut spec = sh("test \"$TOKEN\" = canary-token && test \"$(cat)\" = canary-text");
     spec.env.push(("TOKEN".into(), "canary-token".into()));
     spec.stdin = StdinMode::Text("canary-text".into());
     spec.journal_stdin = false;
     let mut launch = Launch::start(spec);
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 0 });
     let mut files = 0;
     for entry in fs::read_dir(&launch.dir).unwrap() {
         let path = entry.unwrap().path();
@@ -137,7 +140,7 @@ fn no_file_has_the_environment_or_secret_input() {
 }
 
 #[test]
-fn holder_and_command_have_groups_of_their_own() {
+fn holder_and_command_have_separate_groups() {
     let mut launch = Launch::start(crate::kit::with_pipe(sh("read line")));
     let held = launch.held();
     let pid = |pid: u32| rustix::process::Pid::from_raw(i32::try_from(pid).unwrap());
@@ -149,7 +152,7 @@ fn holder_and_command_have_groups_of_their_own() {
 }
 
 #[test]
-fn a_holder_that_cannot_have_a_session_says_so_and_starts_nothing() {
+fn holder_without_session_starts_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("launch");
     let mut holder = Command::new(&program()[0]);
@@ -159,7 +162,7 @@ fn a_holder_that_cannot_have_a_session_says_so_and_starts_nothing() {
     holder.stdin.take().unwrap().write_all(&spec).unwrap();
     // A group leader cannot create a session.
     assert_eq!(holder.wait().unwrap().code(), Some(2));
-    assert_eq!(look(&dir).unwrap(), Looked::Absent);
+    assert_eq!(inspect(&dir).unwrap(), LaunchState::Absent);
 }
 
 fn keyed(spec: HoldSpec) -> HoldSpec {

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::thread::JoinHandle;
 
 use provost_holder::client::Error;
-use provost_holder::client::viewport::{self, Call, Left, Place};
-use provost_holder::journal::{Channel, Envelope, TYPED_KEY};
-use provost_holder::wire::{Data, FaultCode, Notice, Op, View};
-use provost_holder::{End, Link};
+use provost_holder::client::viewport::{self, ViewportCall, ViewportExit, ViewportIo};
+use provost_holder::journal::{InputEnvelope, JournalChannel, TYPED_KEY};
+use provost_holder::wire::{HolderFaultCode, HolderNotice, HolderOp, TerminalView, WireBytes};
+use provost_holder::{HolderLink, ProcessEnd};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, OutputModes, Winsize, tcgetattr, tcsetwinsize};
 
@@ -26,37 +26,37 @@ const SIZES: &str =
     "trap 'stty size' WINCH; echo ready; while :; do read -t 0.05 x && echo got $x; done";
 
 #[test]
-fn a_resize_is_seen_by_the_command_and_nonsense_is_refused() {
+fn resize_reaches_command_and_bad_size_is_refused() {
     let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
     launch.wait_for_output("ready");
     let mut link = launch.link();
-    link.request(Op::Resize { columns: 100, rows: 30 }).unwrap();
+    link.request(HolderOp::Resize { columns: 100, rows: 30 }).unwrap();
     launch.wait_for_output("30 100");
     for (columns, rows) in [(0, 0), (0, 30), (100, 0), (u16::MAX, u16::MAX)] {
-        assert_bad(link.request(Op::Resize { columns, rows }));
+        assert_bad(link.request(HolderOp::Resize { columns, rows }));
     }
     write(&mut link, "k", b"on\n").unwrap();
     launch.wait_for_output("got on");
 }
 
 #[test]
-fn without_a_terminal_there_is_nothing_to_view() {
+fn view_without_terminal_is_refused() {
     let launch = Launch::start(with_pipe(sh("read x")));
     let mut link = launch.link();
-    assert_bad(link.request(Op::View));
-    assert_bad(link.request(Op::Resize { columns: 80, rows: 24 }));
+    assert_bad(link.request(HolderOp::View));
+    assert_bad(link.request(HolderOp::Resize { columns: 80, rows: 24 }));
     assert_bad(link.request(typing(b"x")));
 }
 
 #[test]
-fn two_viewports_see_the_same_and_the_command_outlives_both() {
+fn viewports_see_the_same_and_command_outlives_them() {
     let launch = Launch::start(in_terminal(sh("while read x; do echo got $x; done")));
     let mut follower = launch.link();
-    follower.request(Op::Follow).unwrap();
-    until("there is nobody", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    follower.request(HolderOp::Follow).unwrap();
+    until("there is nobody", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
     let mut viewports = [launch.link(), launch.link()];
-    viewports.iter_mut().for_each(|link| drop(link.request(Op::View).unwrap()));
-    until("both are counted", || follower.notice().unwrap() == Notice::Visits { people: 2 });
+    viewports.iter_mut().for_each(|link| drop(link.request(HolderOp::View).unwrap()));
+    until("both are counted", || follower.notice().unwrap() == HolderNotice::Visits { people: 2 });
     for (at, line) in [(0, "first"), (1, "second")] {
         viewports[at].request(typing(format!("{line}\n").as_bytes())).unwrap();
         for link in &mut viewports {
@@ -64,42 +64,42 @@ fn two_viewports_see_the_same_and_the_command_outlives_both() {
         }
     }
     drop(viewports);
-    until("both have left", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    until("both have left", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
     assert!(launch.held().child.is_alive().unwrap());
     write(&mut follower, "k", b"after\n").unwrap();
     launch.wait_for_output("got after");
 }
 
 #[test]
-fn what_is_typed_is_journalled_as_typed() {
+fn typed_input_is_journalled_as_typed() {
     let launch = Launch::start(in_terminal(sh("while read x; do echo got $x; done")));
     let mut link = launch.link();
     assert_bad(link.request(typing(b"early\n")));
-    link.request(Op::View).unwrap();
+    link.request(HolderOp::View).unwrap();
     for _ in 0..2 {
         link.request(typing(b"twice\n")).unwrap();
     }
     write(&mut link, "k", b"keyed\n").unwrap();
     let typed =
-        || Envelope { key: TYPED_KEY.into(), len: 6, secret: false, kept: true, typed: true };
-    let keyed = Envelope { key: "k".into(), typed: false, ..typed() };
+        || InputEnvelope { key: TYPED_KEY.into(), len: 6, secret: false, kept: true, typed: true };
+    let keyed = InputEnvelope { key: "k".into(), typed: false, ..typed() };
     assert_eq!(envelopes(&launch), [typed(), typed(), keyed]);
     launch.wait_for_output("got keyed");
 }
 
 #[test]
-fn a_password_that_is_typed_is_written_down_nowhere() {
+fn typed_password_is_not_recorded() {
     let script = "stty -echo; echo ready; read x; stty echo; echo ${#x}; read x; echo bye";
     let mut launch = Launch::start(in_terminal(sh(script)));
     launch.wait_for_output("ready");
     let mut link = launch.link();
-    link.request(Op::View).unwrap();
+    link.request(HolderOp::View).unwrap();
     link.request(typing(b"canary-1234\n")).unwrap();
     launch.wait_for_output("11\r\n");
-    let masked = Op::Mask { forms: vec![Data(b"canary-5678".to_vec())] };
+    let masked = HolderOp::Mask { forms: vec![WireBytes(b"canary-5678".to_vec())] };
     link.request(masked).unwrap();
     link.request(typing(b"canary-5678\n")).unwrap();
-    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 0 });
     let kept: Vec<(bool, bool)> =
         envelopes(&launch).iter().map(|found| (found.secret, found.kept)).collect();
     assert_eq!(kept, [(true, false), (false, false)]);
@@ -108,12 +108,12 @@ fn a_password_that_is_typed_is_written_down_nowhere() {
 }
 
 #[test]
-fn a_viewport_that_does_not_read_costs_nothing_and_misses_what_it_is_told_of() {
+fn slow_viewport_misses_output_and_is_notified() {
     let flood = "head -c 100000000 /dev/zero | tr '\\0' x; echo after";
     let script = format!("stty -opost -echo; read x; {flood}; read x; echo bye");
     let mut launch = Launch::start(in_terminal(sh(&script)));
     let mut deaf = launch.link();
-    deaf.request(Op::View).unwrap();
+    deaf.request(HolderOp::View).unwrap();
     let mut link = launch.link();
     write(&mut link, "1", b"\n").unwrap();
     let journal = File::open(launch.dir.join("journal")).unwrap();
@@ -128,21 +128,21 @@ fn a_viewport_that_does_not_read_costs_nothing_and_misses_what_it_is_told_of() {
     let (mut seen, mut missed) = (0, 0);
     while missed == 0 {
         match deaf.view().unwrap() {
-            View::Output { data } => seen += data.0.len(),
-            View::Skipped { bytes } => missed = bytes,
+            TerminalView::Output { data } => seen += data.0.len(),
+            TerminalView::Skipped { bytes } => missed = bytes,
         }
     }
     write(&mut link, "2", b"\n").unwrap();
     seen += see(&mut deaf, "bye\n");
     launch.wait();
-    assert_eq!(seen as u64 + missed, launch.output(Channel::Stdout).len() as u64);
+    assert_eq!(seen as u64 + missed, launch.output(JournalChannel::Stdout).len() as u64);
 }
 
 #[test]
-fn a_person_sees_types_resizes_and_leaves() {
+fn user_views_types_resizes_and_detaches() {
     let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
     launch.wait_for_output("ready");
-    let mut person = Person::sit_down(100, 30);
+    let mut person = ViewportUser::new(100, 30);
     let before = person.modes();
     let shown = person.view(&launch.dir);
     // First one row less, so that a program redraws its screen.
@@ -154,40 +154,40 @@ fn a_person_sees_types_resizes_and_leaves() {
     person.wait_for("20 90");
     assert_ne!(person.modes(), before);
     person.type_in(b"\x1c");
-    assert_eq!(shown.join().unwrap().unwrap(), Left::Detached);
+    assert_eq!(shown.join().unwrap().unwrap(), ViewportExit::Detached);
     assert_eq!(person.modes(), before);
     person.wait_for("\x1b[?1049l");
     assert!(launch.held().child.is_alive().unwrap());
     let again = person.view(&launch.dir);
     person.wait_for("19 90");
-    person.call(Call::Leave);
-    assert_eq!(again.join().unwrap().unwrap(), Left::Detached);
+    person.call(ViewportCall::Leave);
+    assert_eq!(again.join().unwrap().unwrap(), ViewportExit::Detached);
     assert_eq!(person.modes(), before);
 }
 
 #[test]
-fn the_end_of_the_command_gives_the_terminal_back() {
+fn command_end_restores_the_terminal() {
     let mut launch = Launch::start(in_terminal(sh("echo ready; read x; echo $x; exit 3")));
     launch.wait_for_output("ready");
-    let mut person = Person::sit_down(80, 24);
+    let mut person = ViewportUser::new(80, 24);
     let before = person.modes();
     let shown = person.view(&launch.dir);
     person.type_in(b"bye\r");
-    assert_eq!(shown.join().unwrap().unwrap(), Left::Ended);
+    assert_eq!(shown.join().unwrap().unwrap(), ViewportExit::Ended);
     person.wait_for("bye\r\nbye");
     assert_eq!(person.modes(), before);
-    assert_eq!(launch.wait().0.end, End::Exited { code: 3 });
+    assert_eq!(launch.wait().0.end, ProcessEnd::Exited { code: 3 });
     let refused = person.view(&launch.dir).join().unwrap();
     assert!(matches!(refused, Err(viewport::Error::Reach(_))), "{refused:?}");
 }
 
 #[test]
-fn a_viewport_that_is_killed_takes_nothing_with_it() {
+fn killed_viewport_affects_nothing() {
     let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
     launch.wait_for_output("ready");
     let mut follower = launch.link();
-    follower.request(Op::Follow).unwrap();
-    let mut person = Person::sit_down(100, 30);
+    follower.request(HolderOp::Follow).unwrap();
+    let mut person = ViewportUser::new(100, 30);
     let mut client = Command::new(&program()[0])
         .arg("--view")
         .arg(&launch.dir)
@@ -198,26 +198,26 @@ fn a_viewport_that_is_killed_takes_nothing_with_it() {
     person.wait_for("30 100");
     client.kill().unwrap();
     client.wait().unwrap();
-    until("it was there", || follower.notice().unwrap() == Notice::Visits { people: 1 });
-    until("it has left", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    until("it was there", || follower.notice().unwrap() == HolderNotice::Visits { people: 1 });
+    until("it has left", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
     write(&mut follower, "k", b"alone\n").unwrap();
     launch.wait_for_output("got alone");
 }
 
 #[test]
-fn a_viewport_that_nobody_is_before_is_no_person() {
+fn unattended_viewport_is_not_counted() {
     let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
     launch.wait_for_output("ready");
     let mut follower = launch.link();
-    follower.request(Op::Follow).unwrap();
-    let mut person = Person::sit_down(100, 30);
+    follower.request(HolderOp::Follow).unwrap();
+    let mut person = ViewportUser::new(100, 30);
     let shown = person.view_as(&launch.dir, false);
     person.wait_for("30 100");
-    person.call(Call::Attended);
+    person.call(ViewportCall::Attended);
     let mut counted = Vec::new();
     let mut visits = |until_people: u32| {
         until("the count", || {
-            if let Notice::Visits { people } = follower.notice().unwrap() {
+            if let HolderNotice::Visits { people } = follower.notice().unwrap() {
                 counted.push(people);
             }
             counted.last() == Some(&until_people)
@@ -225,27 +225,27 @@ fn a_viewport_that_nobody_is_before_is_no_person() {
     };
     visits(0);
     visits(1);
-    person.call(Call::Unattended);
+    person.call(ViewportCall::Unattended);
     visits(0);
     person.type_in(b"hello\r");
     person.wait_for("got hello");
-    person.call(Call::Leave);
-    assert_eq!(shown.join().unwrap().unwrap(), Left::Detached);
+    person.call(ViewportCall::Leave);
+    assert_eq!(shown.join().unwrap().unwrap(), ViewportExit::Detached);
     assert_eq!(counted, [0, 1, 0], "nobody was counted while it began");
 }
 
 #[test]
-fn what_is_no_terminal_is_refused() {
+fn non_terminal_is_refused() {
     let launch = Launch::start(in_terminal(sh("sleep 1000")));
     let (one, _other) = UnixStream::pair().unwrap();
     let place =
-        Place { input: one.as_fd(), output: one.as_fd(), calls: one.as_fd(), attended: true };
+        ViewportIo { input: one.as_fd(), output: one.as_fd(), calls: one.as_fd(), attended: true };
     let refused = viewport::view(&launch.dir, place);
     assert!(matches!(refused, Err(viewport::Error::NoTerminal(_))), "{refused:?}");
 }
 
 /// A user with their own terminal.
-struct Person {
+struct ViewportUser {
     screen: File,
     seat: OwnedFd,
     caller: io::PipeWriter,
@@ -253,8 +253,8 @@ struct Person {
     seen: Vec<u8>,
 }
 
-impl Person {
-    fn sit_down(columns: u16, rows: u16) -> Self {
+impl ViewportUser {
+    fn new(columns: u16, rows: u16) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let screen = openpt(flags).unwrap();
         unlockpt(&screen).unwrap();
@@ -266,16 +266,20 @@ impl Person {
         person
     }
 
-    fn view(&self, dir: &Path) -> JoinHandle<Result<Left, viewport::Error>> {
+    fn view(&self, dir: &Path) -> JoinHandle<Result<ViewportExit, viewport::Error>> {
         self.view_as(dir, true)
     }
 
-    fn view_as(&self, dir: &Path, attended: bool) -> JoinHandle<Result<Left, viewport::Error>> {
+    fn view_as(
+        &self,
+        dir: &Path,
+        attended: bool,
+    ) -> JoinHandle<Result<ViewportExit, viewport::Error>> {
         let (dir, seat) = (dir.to_owned(), self.seat.try_clone().unwrap());
         let calls = self.calls.try_clone().unwrap();
         std::thread::spawn(move || {
             let (input, output, calls) = (seat.as_fd(), seat.as_fd(), calls.as_fd());
-            let place = Place { input, output, calls, attended };
+            let place = ViewportIo { input, output, calls, attended };
             viewport::view(&dir, place)
         })
     }
@@ -287,10 +291,10 @@ impl Person {
 
     fn resize(&mut self, columns: u16, rows: u16) {
         self.set_size(columns, rows);
-        self.call(Call::Resized);
+        self.call(ViewportCall::Resized);
     }
 
-    fn call(&mut self, call: Call) {
+    fn call(&mut self, call: ViewportCall) {
         self.caller.write_all(&[call.byte()]).unwrap();
     }
 
@@ -319,28 +323,29 @@ impl Person {
     }
 }
 
-fn typing(bytes: &[u8]) -> Op {
-    Op::Type { data: Data(bytes.to_vec()) }
+fn typing(bytes: &[u8]) -> HolderOp {
+    HolderOp::Type { data: WireBytes(bytes.to_vec()) }
 }
 
 /// Waits for this text in a viewport's output. Returns the number of bytes read.
-fn see(link: &mut Link, text: &str) -> usize {
+fn see(link: &mut HolderLink, text: &str) -> usize {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(text) {
         match link.view().unwrap() {
-            View::Output { data } => seen.extend(data.0),
-            View::Skipped { bytes } => panic!("skipped {bytes}"),
+            TerminalView::Output { data } => seen.extend(data.0),
+            TerminalView::Skipped { bytes } => panic!("skipped {bytes}"),
         }
     }
     seen.len()
 }
 
-fn envelopes(launch: &Launch) -> Vec<Envelope> {
-    let input = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdin);
-    input.map(|frame| Envelope::split(&frame.payload).unwrap().0).collect()
+fn envelopes(launch: &Launch) -> Vec<InputEnvelope> {
+    let input = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Stdin);
+    input.map(|frame| InputEnvelope::split(&frame.payload).unwrap().0).collect()
 }
 
 fn assert_bad<T: std::fmt::Debug>(answer: Result<T, Error>) {
-    let bad = matches!(&answer, Err(Error::Fault(fault)) if fault.code == FaultCode::BadRequest);
+    let bad =
+        matches!(&answer, Err(Error::Fault(fault)) if fault.code == HolderFaultCode::BadRequest);
     assert!(bad, "{answer:?}");
 }

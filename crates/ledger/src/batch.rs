@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::{FoundBy, Moment, StreamId, Words};
+use crate::{ClockReading, SearchTerms, StreamId, TermSet};
 
 /// The largest JSON of one event; bulk output belongs in a journal, not in the ledger.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
 /// The largest projection of a stream.
-pub const MAX_CARD_BYTES: usize = 256 * 1024;
+pub const MAX_PROJECTION_BYTES: usize = 256 * 1024;
 /// The largest snapshot of a stream's state.
 pub const MAX_SNAPSHOT_BYTES: usize = 16 * 1024 * 1024;
 /// The largest reply remembered for an idempotency key.
@@ -24,10 +24,10 @@ pub const MAX_ACTOR_BYTES: usize = 512;
 
 /// Everything that one decision writes. It becomes durable as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
-    pub at: Moment,
+pub struct WriteBatch {
+    pub at: ClockReading,
     pub writes: Vec<StreamWrite>,
-    pub idempotency: Vec<Idempotency>,
+    pub idempotency: Vec<IdempotentReply>,
 }
 
 /// A batch's changes to one stream.
@@ -39,14 +39,14 @@ pub struct StreamWrite {
     pub events: Vec<NewEvent>,
     pub open: bool,
     /// Replaces all pending items of the stream.
-    pub owed: Vec<Owed>,
+    pub pending: Vec<PendingItem>,
     /// The projection (row for listings), as JSON; a cache, replaced by every write.
-    pub card: Option<String>,
+    pub projection: Option<String>,
     /// The stream's search terms after this write; `None` keeps the previous ones.
-    pub found_by: Option<FoundBy>,
+    pub search_terms: Option<SearchTerms>,
     /// The state after this write; `None` keeps the previous snapshot, which stays valid for its
     /// version.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<StreamSnapshot>,
 }
 
 /// An event to record.
@@ -59,12 +59,12 @@ pub struct NewEvent {
     /// One line of JSON.
     pub data: String,
     /// Its search terms; most events have none.
-    pub words: Words,
+    pub search_terms: TermSet,
 }
 
 /// A pending effect (without a due time) or a durable timer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Owed {
+pub struct PendingItem {
     pub key: String,
     pub kind: String,
     pub due_mono_ms: Option<u64>,
@@ -72,14 +72,14 @@ pub struct Owed {
 
 /// A stream's folded state, with the version of the fold that produced it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct StreamSnapshot {
     pub fold_version: u32,
     pub data: String,
 }
 
 /// The reply to a command, stored under the command's idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Idempotency {
+pub struct IdempotentReply {
     pub key: String,
     /// JSON.
     pub reply: String,
@@ -87,15 +87,15 @@ pub struct Idempotency {
 
 /// Why a batch was rejected before anything was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidBatch {
     #[error("a batch must contain at least one event or reply")]
     Empty,
     #[error("the write to {stream} has no events")]
     NoEvents { stream: StreamId },
     #[error("{stream} is written twice in one batch")]
-    StreamTwice { stream: StreamId },
+    DuplicateStream { stream: StreamId },
     #[error("the {what} `{key}` occurs twice")]
-    KeyTwice { what: &'static str, key: String },
+    DuplicateKey { what: &'static str, key: String },
     #[error("the {what} is {bytes} bytes long, at most {limit} are allowed")]
     TooLarge { what: &'static str, bytes: usize, limit: usize },
     #[error("the {what} is empty")]
@@ -106,18 +106,18 @@ pub enum Invalid {
     Number { what: &'static str, number: u64 },
 }
 
-impl Batch {
+impl WriteBatch {
     /// Checks everything that can be checked without reading the ledger.
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), InvalidBatch> {
         if self.writes.is_empty() && self.idempotency.is_empty() {
-            return Err(Invalid::Empty);
+            return Err(InvalidBatch::Empty);
         }
         check_number("monotonic time", self.at.mono_ms)?;
         let mut streams = BTreeSet::new();
         for write in &self.writes {
             if !streams.insert(&write.stream) {
                 let stream = write.stream.clone();
-                return Err(Invalid::StreamTwice { stream });
+                return Err(InvalidBatch::DuplicateStream { stream });
             }
             write.check()?;
         }
@@ -126,15 +126,15 @@ impl Batch {
 }
 
 impl StreamWrite {
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), InvalidBatch> {
         if self.events.is_empty() {
             let stream = self.stream.clone();
-            return Err(Invalid::NoEvents { stream });
+            return Err(InvalidBatch::NoEvents { stream });
         }
         self.events.iter().try_for_each(NewEvent::check)?;
-        check_owed(&self.owed)?;
-        if let Some(card) = &self.card {
-            check_json("card", card, MAX_CARD_BYTES)?;
+        check_pending(&self.pending)?;
+        if let Some(card) = &self.projection {
+            check_json("card", card, MAX_PROJECTION_BYTES)?;
         }
         if let Some(snapshot) = &self.snapshot {
             check_size("snapshot", snapshot.data.len(), MAX_SNAPSHOT_BYTES)?;
@@ -144,7 +144,7 @@ impl StreamWrite {
 }
 
 impl NewEvent {
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), InvalidBatch> {
         check_text("event's kind", &self.kind, MAX_KIND_BYTES)?;
         check_text("actor", &self.actor, MAX_ACTOR_BYTES)?;
         check_json("event", &self.data, MAX_EVENT_BYTES)
@@ -152,7 +152,7 @@ impl NewEvent {
 }
 
 /// Returns why a text is not one line of JSON, as every stored event must be.
-pub(crate) fn json_fault(text: &str) -> Option<String> {
+pub(crate) fn json_error(text: &str) -> Option<String> {
     // Records are exported unchanged, one per line. So a line break, which JSON allows between
     // tokens, is rejected.
     if text.bytes().any(|b| b == b'\n' || b == b'\r') {
@@ -161,9 +161,9 @@ pub(crate) fn json_fault(text: &str) -> Option<String> {
     serde_json::from_str::<IgnoredAny>(text).err().map(|e| e.to_string())
 }
 
-fn check_idempotency(all: &[Idempotency]) -> Result<(), Invalid> {
+fn check_idempotency(all: &[IdempotentReply]) -> Result<(), InvalidBatch> {
     let mut keys = BTreeSet::new();
-    for Idempotency { key, reply } in all {
+    for IdempotentReply { key, reply } in all {
         check_text("idempotency key", key, MAX_KEY_BYTES)?;
         check_json("reply", reply, MAX_REPLY_BYTES)?;
         check_once("idempotency key", key, &mut keys)?;
@@ -171,7 +171,7 @@ fn check_idempotency(all: &[Idempotency]) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_owed(all: &[Owed]) -> Result<(), Invalid> {
+fn check_pending(all: &[PendingItem]) -> Result<(), InvalidBatch> {
     let mut keys = BTreeSet::new();
     for owed in all {
         check_text("key of a pending item", &owed.key, MAX_KEY_BYTES)?;
@@ -186,39 +186,39 @@ fn check_once<'a>(
     what: &'static str,
     key: &'a str,
     seen: &mut BTreeSet<&'a str>,
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidBatch> {
     if seen.insert(key) {
         return Ok(());
     }
     let key = key.to_owned();
-    Err(Invalid::KeyTwice { what, key })
+    Err(InvalidBatch::DuplicateKey { what, key })
 }
 
-fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
+fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), InvalidBatch> {
     if text.is_empty() {
-        return Err(Invalid::Missing { what });
+        return Err(InvalidBatch::Missing { what });
     }
     check_size(what, text.len(), limit)
 }
 
-fn check_json(what: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
+fn check_json(what: &'static str, text: &str, limit: usize) -> Result<(), InvalidBatch> {
     check_size(what, text.len(), limit)?;
-    match json_fault(text) {
-        Some(why) => Err(Invalid::NotJson { what, why }),
+    match json_error(text) {
+        Some(why) => Err(InvalidBatch::NotJson { what, why }),
         None => Ok(()),
     }
 }
 
-fn check_size(what: &'static str, bytes: usize, limit: usize) -> Result<(), Invalid> {
+fn check_size(what: &'static str, bytes: usize, limit: usize) -> Result<(), InvalidBatch> {
     if bytes > limit {
-        return Err(Invalid::TooLarge { what, bytes, limit });
+        return Err(InvalidBatch::TooLarge { what, bytes, limit });
     }
     Ok(())
 }
 
-fn check_number(what: &'static str, number: u64) -> Result<(), Invalid> {
+fn check_number(what: &'static str, number: u64) -> Result<(), InvalidBatch> {
     match i64::try_from(number) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Invalid::Number { what, number }),
+        Err(_) => Err(InvalidBatch::Number { what, number }),
     }
 }

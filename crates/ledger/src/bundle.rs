@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::export::{self, export_streams};
-use crate::lines::{self, Header, Line, LineReader};
+use crate::lines::{self, ExportHeader, ExportLine, LineReader};
 use crate::{ReadLedger, StreamId};
 
 /// The version of the bundle format.
@@ -88,11 +88,11 @@ pub enum Error {
         source: io::Error,
     },
     #[error("{} is not a regular file", path.display())]
-    NoFile { path: PathBuf },
+    NotRegular { path: PathBuf },
     #[error(transparent)]
     Export(#[from] export::Error),
     #[error("{} is not a bundle manifest: {what}", path.display())]
-    NoManifest { path: PathBuf, what: String },
+    InvalidManifest { path: PathBuf, what: String },
     #[error(
         "the bundle has version {found}, and this program reads version {BUNDLE_VERSION}; use a newer provost"
     )]
@@ -128,7 +128,7 @@ pub fn write_bundle(
         snapshot,
         records: streams.iter().map(|stream| stream.records).sum(),
         streams,
-        files: vec![look_at(dir, STREAMS)?],
+        files: vec![describe_file(dir, STREAMS)?],
         blake3: String::new(),
     };
     // Written last, so that a directory with a manifest is a complete bundle.
@@ -156,7 +156,7 @@ impl Bundle {
             return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
         }
         let path = dir.join(STREAMS);
-        let found = look_at(dir, STREAMS)?;
+        let found = describe_file(dir, STREAMS)?;
         let altered = |what: String| Error::Altered { path: path.clone(), what };
         if found.bytes != file.bytes {
             return Err(altered(format!("it has {} bytes, not {}", found.bytes, file.bytes)));
@@ -217,16 +217,18 @@ fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     let failed = |source| Error::Line { path: path.to_owned(), source };
     let mut lines = LineReader::new(open(path)?);
     let header = lines.next_text().map_err(failed)?.unwrap_or_default();
-    if serde_json::from_str::<Header>(header).is_err() {
-        return Err(failed(lines.fault("not the header of an export")));
+    if serde_json::from_str::<ExportHeader>(header).is_err() {
+        return Err(failed(lines.content_error("not the header of an export")));
     }
     let mut streams: Vec<BundledStream> = Vec::new();
     loop {
         match lines.next_line().map_err(failed)? {
-            Line::End(_) => return Ok(streams),
-            Line::Reply(_) => return Err(failed(lines.fault("a bundle cannot contain a reply"))),
-            Line::Record(line) => match line.into_recorded() {
-                Err(why) => return Err(failed(lines.fault(why))),
+            ExportLine::End(_) => return Ok(streams),
+            ExportLine::Reply(_) => {
+                return Err(failed(lines.content_error("a bundle cannot contain a reply")));
+            }
+            ExportLine::Record(line) => match line.into_recorded() {
+                Err(why) => return Err(failed(lines.content_error(why))),
                 Ok(record) => match streams.last_mut() {
                     Some(last) if last.stream == record.stream => {
                         last.records += 1;
@@ -244,7 +246,7 @@ fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     }
 }
 
-fn look_at(dir: &Path, name: &str) -> Result<BundledFile, Error> {
+fn describe_file(dir: &Path, name: &str) -> Result<BundledFile, Error> {
     let path = dir.join(name);
     let mut hasher = blake3::Hasher::new();
     let mut file = open(&path)?;
@@ -275,23 +277,23 @@ fn create(path: &Path) -> Result<File, Error> {
 /// Opens a file of a bundle, but only a regular file: opening a pipe would block.
 fn open(path: &Path) -> Result<BufReader<File>, Error> {
     let mut options = File::options();
-    let opened = options.read(true).custom_flags(NOT_WAITED_FOR).open(path);
+    let opened = options.read(true).custom_flags(NONBLOCK).open(path);
     let file = opened.map_err(|source| io_error("open", path, source))?;
     let metadata = file.metadata().map_err(|source| io_error("look at", path, source))?;
     if metadata.is_file() {
         Ok(BufReader::new(file))
     } else {
-        Err(Error::NoFile { path: path.to_owned() })
+        Err(Error::NotRegular { path: path.to_owned() })
     }
 }
 
 /// Opens a pipe without waiting for its writer; has no effect on a regular file.
-const NOT_WAITED_FOR: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 fn io_error(doing: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Io { doing, path: path.to_owned(), source }
 }
 
 fn no_manifest(path: &Path, what: impl ToString) -> Error {
-    Error::NoManifest { path: path.to_owned(), what: what.to_string() }
+    Error::InvalidManifest { path: path.to_owned(), what: what.to_string() }
 }

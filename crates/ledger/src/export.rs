@@ -10,15 +10,17 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::lines::{End, FORMAT_VERSION, Header, Line, LineWriter, RecordLine, ReplyLine};
-use crate::{ReadLedger, Recorded, StreamId, Visit};
+use crate::lines::{
+    ExportHeader, ExportLine, ExportTrailer, FORMAT_VERSION, LineWriter, RecordLine, ReplyLine,
+};
+use crate::{ReadLedger, RecordedEvent, StreamId, VisitFlow};
 
 /// The name of the format in the header.
 pub(crate) const FORMAT: &str = "provost-ledger";
 
 /// The size of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportCounts {
     pub streams: u64,
     pub records: u64,
     pub replies: u64,
@@ -38,10 +40,14 @@ pub fn export(
     ledger: &dyn ReadLedger,
     home: Option<&str>,
     out: &mut dyn Write,
-) -> Result<Exported, Error> {
-    let mut result = Ok(End::default());
-    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).run(home))?;
-    result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
+) -> Result<ExportCounts, Error> {
+    let mut result = Ok(ExportTrailer::default());
+    ledger.read_consistent(&mut |ledger| result = Export::new(ledger, out).run(home))?;
+    result.map(|end| ExportCounts {
+        streams: end.streams,
+        records: end.records,
+        replies: end.replies,
+    })
 }
 
 /// Exports only some streams. The output depends on their events alone: the same streams in another
@@ -50,31 +56,35 @@ pub fn export_streams(
     ledger: &dyn ReadLedger,
     streams: &[StreamId],
     out: &mut dyn Write,
-) -> Result<Exported, Error> {
-    let mut result = Ok(End::default());
-    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).some(streams))?;
-    result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
+) -> Result<ExportCounts, Error> {
+    let mut result = Ok(ExportTrailer::default());
+    ledger.read_consistent(&mut |ledger| result = Export::new(ledger, out).run_some(streams))?;
+    result.map(|end| ExportCounts {
+        streams: end.streams,
+        records: end.records,
+        replies: end.replies,
+    })
 }
 
 struct Export<'a> {
     ledger: &'a dyn ReadLedger,
     lines: LineWriter<BufWriter<&'a mut dyn Write>>,
-    end: End,
+    end: ExportTrailer,
 }
 
 impl<'a> Export<'a> {
     fn new(ledger: &'a dyn ReadLedger, out: &'a mut dyn Write) -> Self {
-        Self { ledger, lines: LineWriter::new(BufWriter::new(out)), end: End::default() }
+        Self { ledger, lines: LineWriter::new(BufWriter::new(out)), end: ExportTrailer::default() }
     }
 
-    fn run(mut self, home: Option<&str>) -> Result<End, Error> {
+    fn run(mut self, home: Option<&str>) -> Result<ExportTrailer, Error> {
         self.header(self.ledger.last_seq()?, home)?;
         self.streams()?;
         self.replies()?;
         self.end()
     }
 
-    fn some(mut self, streams: &[StreamId]) -> Result<End, Error> {
+    fn run_some(mut self, streams: &[StreamId]) -> Result<ExportTrailer, Error> {
         let mut all = Vec::new();
         for stream in streams {
             all.push(self.ledger.read_stream(stream, 0)?);
@@ -91,7 +101,7 @@ impl<'a> Export<'a> {
     }
 
     fn header(&mut self, last_seq: u64, home: Option<&str>) -> Result<(), Error> {
-        Ok(self.lines.write(&Header {
+        Ok(self.lines.write(&ExportHeader {
             format: FORMAT.to_owned(),
             version: FORMAT_VERSION,
             last_seq,
@@ -99,8 +109,8 @@ impl<'a> Export<'a> {
         })?)
     }
 
-    fn end(mut self) -> Result<End, Error> {
-        self.lines.write(&Line::End(self.end))?;
+    fn end(mut self) -> Result<ExportTrailer, Error> {
+        self.lines.write(&ExportLine::End(self.end))?;
         self.lines.into_inner().flush()?;
         Ok(self.end)
     }
@@ -117,7 +127,7 @@ impl<'a> Export<'a> {
         self.records(&records)
     }
 
-    fn records(&mut self, records: &[Recorded]) -> Result<(), Error> {
+    fn records(&mut self, records: &[RecordedEvent]) -> Result<(), Error> {
         self.end.streams += 1;
         for record in records {
             write_record(&mut self.lines, record)?;
@@ -128,16 +138,15 @@ impl<'a> Export<'a> {
 
     fn replies(&mut self) -> Result<(), Error> {
         let mut fault = None;
-        self.ledger.for_each_idempotent(&mut |key, reply| {
-            keep_fault(&mut fault, self.reply(key, reply))
-        })?;
+        self.ledger
+            .for_each_reply(&mut |key, reply| keep_fault(&mut fault, self.reply(key, reply)))?;
         fault.map_or(Ok(()), Err)
     }
 
     fn reply(&mut self, key: &str, reply: &str) -> Result<(), Error> {
         let reply: &RawValue = serde_json::from_str(reply).map_err(io::Error::from)?;
         let key = key.into();
-        self.lines.write(&Line::Reply(ReplyLine { key, reply }))?;
+        self.lines.write(&ExportLine::Reply(ReplyLine { key, reply }))?;
         self.end.replies += 1;
         Ok(())
     }
@@ -146,15 +155,15 @@ impl<'a> Export<'a> {
 /// Writes one record as a line, in an export or an archive.
 pub(crate) fn write_record<W: Write>(
     lines: &mut LineWriter<W>,
-    record: &Recorded,
+    record: &RecordedEvent,
 ) -> Result<(), Error> {
     let line = RecordLine::new(record.as_ref())
         .map_err(|e| crate::Error::Unreadable { seq: record.seq, what: e.to_string() })?;
-    Ok(lines.write(&Line::Record(line))?)
+    Ok(lines.write(&ExportLine::Record(line))?)
 }
 
 /// Stops a visit at the first error and stores it.
-fn keep_fault(fault: &mut Option<Error>, result: Result<(), Error>) -> Visit {
+fn keep_fault(fault: &mut Option<Error>, result: Result<(), Error>) -> VisitFlow {
     match result {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {

@@ -12,31 +12,33 @@ mod export;
 mod lines;
 mod mem;
 mod port;
+mod search_terms;
 mod sqlite;
 mod stream;
-mod words;
 
 pub use batch::{
-    Batch, Idempotency, Invalid, MAX_ACTOR_BYTES, MAX_CARD_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES,
-    MAX_KIND_BYTES, MAX_REPLY_BYTES, MAX_SNAPSHOT_BYTES, NewEvent, Owed, Snapshot, StreamWrite,
+    IdempotentReply, InvalidBatch, MAX_ACTOR_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES, MAX_KIND_BYTES,
+    MAX_PROJECTION_BYTES, MAX_REPLY_BYTES, MAX_SNAPSHOT_BYTES, NewEvent, PendingItem,
+    StreamSnapshot, StreamWrite, WriteBatch,
 };
 pub use bundle::{
     BUNDLE_VERSION, Bundle, BundledFile, BundledStream, Error as BundleError, Manifest,
     write_bundle,
 };
 pub use error::Error;
-pub use export::{Error as ExportError, Exported, export, export_streams};
+pub use export::{Error as ExportError, ExportCounts, export, export_streams};
 pub use lines::{Error as LineError, FORMAT_VERSION, MAX_LINE_BYTES};
 pub use mem::MemLedger;
 pub use port::{
-    AppendError, ArchiveError, Archived, CardQuery, CardRef, Close, Committed, Cursor, Fold,
-    Folded, Known, Ledger, Moment, Open, ReadLedger, Recorded, RecordedRef, Show, StoredSnapshot,
-    StreamHead, StreamState, Visit,
+    AppendError, ArchiveError, ArchiveResult, ClockReading, CloseFn, CommittedBatch, FoldFn,
+    FoldedStream, KnownKinds, Ledger, ListCursor, OpenStreamPolicy, ProjectionQuery, ProjectionRef,
+    ReadLedger, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamFilter, StreamHead,
+    StreamState, VisitFlow,
 };
+pub use search_terms::{Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SearchTerms, TermQuery, TermSet};
 pub use sqlite::{
-    AcceptedLoss, BackupError, Difference, Durability, ImportError, Imported, Loss, OpenError,
-    OpenOptions, Point, Probe, ReadOnly, Recovered, Report, SCHEMA_VERSION, SqliteLedger,
-    SqliteReader, verify,
+    AcceptedLoss, BackupError, Durability, ImportCounts, ImportError, LedgerLoss, LedgerMismatch,
+    LossRecovery, OpenError, OpenOptions, ReadOnlyReason, SCHEMA_VERSION, SqliteLedger,
+    SqliteReader, StoragePoint, StorageProbe, VerifyReport, verify,
 };
 pub use stream::{Error as StreamIdError, MAX_STREAM_ID_BYTES, StreamId};
-pub use words::{By, FoundBy, MAX_INDEXED_BYTES, MAX_WORDS, Sought, Words};

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{MAX_EVENT_BYTES, Moment, Recorded, RecordedRef, StreamId};
+use crate::{ClockReading, MAX_EVENT_BYTES, RecordedEvent, RecordedEventRef, StreamId};
 
 /// The version of the export format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -40,7 +40,7 @@ pub enum Error {
 /// The first line of an export.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header {
+pub(crate) struct ExportHeader {
     pub(crate) format: String,
     pub(crate) version: u32,
     pub(crate) last_seq: u64,
@@ -52,12 +52,12 @@ pub(crate) struct Header {
 /// Any line after the first.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Line<'a> {
+pub(crate) enum ExportLine<'a> {
     #[serde(borrow)]
     Record(RecordLine<'a>),
     #[serde(borrow)]
     Reply(ReplyLine<'a>),
-    End(End),
+    End(ExportTrailer),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ pub(crate) struct ReplyLine<'a> {
 /// The last line: the counts of everything before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct End {
+pub(crate) struct ExportTrailer {
     pub(crate) streams: u64,
     pub(crate) records: u64,
     pub(crate) replies: u64,
@@ -98,7 +98,7 @@ pub(crate) struct End {
 
 impl<'a> RecordLine<'a> {
     /// Fails if the stored data is no longer valid JSON.
-    pub(crate) fn new(record: RecordedRef<'a>) -> Result<Self, serde_json::Error> {
+    pub(crate) fn new(record: RecordedEventRef<'a>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             seq: record.seq,
             stream: record.stream.into(),
@@ -112,14 +112,14 @@ impl<'a> RecordLine<'a> {
         })
     }
 
-    pub(crate) fn into_recorded(self) -> Result<Recorded, crate::StreamIdError> {
-        Ok(Recorded {
+    pub(crate) fn into_recorded(self) -> Result<RecordedEvent, crate::StreamIdError> {
+        Ok(RecordedEvent {
             seq: self.seq,
             stream: StreamId::new(self.stream)?,
             version: self.version,
             kind: self.kind.into_owned(),
             v: self.v,
-            at: Moment { wall_ms: self.wall_ms, mono_ms: self.mono_ms },
+            at: ClockReading { wall_ms: self.wall_ms, mono_ms: self.mono_ms },
             actor: self.actor.into_owned(),
             data: self.data.get().to_owned(),
         })
@@ -129,14 +129,14 @@ impl<'a> RecordLine<'a> {
 /// Writes lines, each with its checksum.
 pub(crate) struct LineWriter<W> {
     out: W,
-    chain: Chain,
+    chain: ChecksumChain,
     bytes: u64,
     line: Vec<u8>,
 }
 
 impl<W: Write> LineWriter<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { out, chain: Chain::default(), bytes: 0, line: Vec::new() }
+        Self { out, chain: ChecksumChain::default(), bytes: 0, line: Vec::new() }
     }
 
     pub(crate) fn write(&mut self, value: &impl Serialize) -> io::Result<()> {
@@ -168,18 +168,18 @@ impl<W: Write> LineWriter<W> {
 /// Reads lines and verifies their checksums.
 pub(crate) struct LineReader<R> {
     input: R,
-    chain: Chain,
+    chain: ChecksumChain,
     number: u64,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> LineReader<R> {
     pub(crate) fn new(input: R) -> Self {
-        Self { input, chain: Chain::default(), number: 0, line: Vec::new() }
+        Self { input, chain: ChecksumChain::default(), number: 0, line: Vec::new() }
     }
 
     /// An error about the content of the line read last.
-    pub(crate) fn fault(&self, what: impl ToString) -> Error {
+    pub(crate) fn content_error(&self, what: impl ToString) -> Error {
         Error::Content { line: self.number, what: what.to_string() }
     }
 
@@ -204,7 +204,7 @@ impl<R: BufRead> LineReader<R> {
 
     /// Reads the next line of an export or archive. The end of the file is an error, because a
     /// trailer must precede it.
-    pub(crate) fn next_line(&mut self) -> Result<Line<'_>, Error> {
+    pub(crate) fn next_line(&mut self) -> Result<ExportLine<'_>, Error> {
         let line = self.number + 1;
         match self.next_text()? {
             None => Err(Error::Truncated { line }),
@@ -238,9 +238,9 @@ const SUM_DIGITS: usize = 16;
 
 /// A running checksum: each link covers the previous one and the new bytes.
 #[derive(Default)]
-struct Chain([u8; 32]);
+struct ChecksumChain([u8; 32]);
 
-impl Chain {
+impl ChecksumChain {
     /// Adds bytes and returns the checksum digits.
     fn add(&mut self, bytes: &[u8]) -> String {
         let mut hasher = blake3::Hasher::new();

@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::words::Named;
+use crate::search_terms::NameQuery;
 use crate::{
-    AppendError, ArchiveError, Archived, Batch, By, CardQuery, CardRef, Committed, Cursor, Error,
-    FoundBy, Ledger, Moment, Owed, ReadLedger, Recorded, RecordedRef, Sought, StoredSnapshot,
-    StreamHead, StreamId, StreamState, StreamWrite, Visit, Words,
+    AppendError, ArchiveError, ArchiveResult, ClockReading, CommittedBatch, Error, Ledger,
+    ListCursor, Lookup, PendingItem, ProjectionQuery, ProjectionRef, ReadLedger, RecordedEvent,
+    RecordedEventRef, SearchTerms, StoredSnapshot, StreamHead, StreamId, StreamState, StreamWrite,
+    TermQuery, TermSet, VisitFlow, WriteBatch,
 };
 
 /// A ledger that is lost with its process. A clone is an independent copy.
 #[derive(Clone, Debug, Default)]
 pub struct MemLedger {
     last_seq: u64,
-    log: BTreeMap<u64, Recorded>,
-    words: BTreeMap<u64, Words>,
+    log: BTreeMap<u64, RecordedEvent>,
+    words: BTreeMap<u64, TermSet>,
     streams: BTreeMap<StreamId, MemStream>,
     replies: BTreeMap<String, String>,
     failing: u32,
@@ -25,9 +26,9 @@ pub struct MemLedger {
 struct MemStream {
     state: StreamState,
     changed_ms: i64,
-    found_by: FoundBy,
+    search_terms: SearchTerms,
     seqs: Vec<u64>,
-    archive: Vec<Recorded>,
+    archive: Vec<RecordedEvent>,
 }
 
 impl MemLedger {
@@ -49,7 +50,7 @@ impl MemLedger {
         Err(Error::Injected)
     }
 
-    fn check_duplicates(&self, batch: &Batch) -> Result<(), AppendError> {
+    fn check_duplicates(&self, batch: &WriteBatch) -> Result<(), AppendError> {
         let used = batch.idempotency.iter().find_map(|i| self.replies.get_key_value(&i.key));
         match used {
             Some((key, reply)) => {
@@ -72,11 +73,11 @@ impl MemLedger {
         Err(AppendError::Conflict { stream: write.stream.clone(), expected: write.expected, found })
     }
 
-    fn write(&mut self, at: Moment, write: StreamWrite, records: &mut Vec<Recorded>) {
+    fn write(&mut self, at: ClockReading, write: StreamWrite, records: &mut Vec<RecordedEvent>) {
         let first = self.last_seq + 1;
         for (version, event) in (write.expected + 1..).zip(write.events) {
             self.last_seq += 1;
-            let record = Recorded {
+            let record = RecordedEvent {
                 seq: self.last_seq,
                 stream: write.stream.clone(),
                 version,
@@ -86,8 +87,8 @@ impl MemLedger {
                 actor: event.actor,
                 data: event.data,
             };
-            if !event.words.is_empty() {
-                self.words.insert(self.last_seq, event.words);
+            if !event.search_terms.is_empty() {
+                self.words.insert(self.last_seq, event.search_terms);
             }
             records.push(record.clone());
             self.log.insert(self.last_seq, record);
@@ -101,15 +102,15 @@ impl MemLedger {
         let state = &mut stream.state;
         state.head.version = stream.seqs.len() as u64;
         state.head.open = write.open;
-        state.owed = sorted(write.owed);
-        state.card = write.card;
+        state.pending = sorted(write.pending);
+        state.projection = write.projection;
         if let Some(snapshot) = write.snapshot {
             let version = state.head.version;
             state.snapshot = Some(StoredSnapshot { version, snapshot });
         }
         stream.changed_ms = at.wall_ms;
-        if let Some(found_by) = write.found_by {
-            stream.found_by = found_by;
+        if let Some(found_by) = write.search_terms {
+            stream.search_terms = found_by;
         }
     }
 
@@ -119,13 +120,13 @@ impl MemLedger {
             return Err(ArchiveError::Missing { stream: owned });
         };
         if found.state.head.archived {
-            return Err(ArchiveError::Already { stream: owned });
+            return Err(ArchiveError::AlreadyArchived { stream: owned });
         }
         if found.state.head.open {
             return Err(ArchiveError::Open { stream: owned });
         }
-        match found.state.owed.first() {
-            Some(owed) => Err(ArchiveError::Owes { stream: owned, key: owed.key.clone() }),
+        match found.state.pending.first() {
+            Some(owed) => Err(ArchiveError::Pending { stream: owned, key: owed.key.clone() }),
             None => Ok(()),
         }
     }
@@ -142,23 +143,23 @@ impl MemStream {
     fn new(stream: StreamId, created_seq: u64) -> Self {
         let head = StreamHead { stream, version: 0, created_seq, open: true, archived: false };
         Self {
-            state: StreamState { head, owed: Vec::new(), card: None, snapshot: None },
+            state: StreamState { head, pending: Vec::new(), projection: None, snapshot: None },
             changed_ms: 0,
-            found_by: FoundBy::default(),
+            search_terms: SearchTerms::default(),
             seqs: Vec::new(),
             archive: Vec::new(),
         }
     }
 
-    fn card(&self) -> CardRef<'_> {
+    fn card(&self) -> ProjectionRef<'_> {
         let head = &self.state.head;
-        CardRef {
+        ProjectionRef {
             stream: head.stream.as_str(),
             version: head.version,
             created_seq: head.created_seq,
             open: head.open,
             archived: head.archived,
-            card: self.state.card.as_deref().map(Cow::Borrowed),
+            projection: self.state.projection.as_deref().map(Cow::Borrowed),
         }
     }
 
@@ -166,13 +167,13 @@ impl MemStream {
         let head = &self.state.head;
         !head.open
             && !head.archived
-            && self.state.owed.is_empty()
+            && self.state.pending.is_empty()
             && self.changed_ms < before_wall_ms
     }
 }
 
 impl Ledger for MemLedger {
-    fn append(&mut self, batch: Batch) -> Result<Committed, AppendError> {
+    fn append(&mut self, batch: WriteBatch) -> Result<CommittedBatch, AppendError> {
         batch.check()?;
         self.take_fault()?;
         self.check_duplicates(&batch)?;
@@ -185,10 +186,10 @@ impl Ledger for MemLedger {
         }
         let replies = batch.idempotency.into_iter().map(|i| (i.key, i.reply));
         self.replies.extend(replies);
-        Ok(Committed::new(self.last_seq, records))
+        Ok(CommittedBatch::new(self.last_seq, records))
     }
 
-    fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {
+    fn archive(&mut self, streams: &[StreamId]) -> Result<ArchiveResult, ArchiveError> {
         let streams = crate::port::distinct(streams)?;
         for stream in &streams {
             self.check_archivable(stream)?;
@@ -205,7 +206,7 @@ impl Ledger for MemLedger {
             found.state.snapshot = None;
             records += found.archive.len() as u64;
         }
-        Ok(Archived { streams: streams.len(), records, file: None })
+        Ok(ArchiveResult { streams: streams.len(), records, file: None })
     }
 }
 
@@ -214,7 +215,11 @@ impl ReadLedger for MemLedger {
         Ok(self.last_seq)
     }
 
-    fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error> {
+    fn read_stream(
+        &self,
+        stream: &StreamId,
+        after_version: u64,
+    ) -> Result<Vec<RecordedEvent>, Error> {
         let Some(found) = self.streams.get(stream) else {
             return Ok(Vec::new());
         };
@@ -223,7 +228,7 @@ impl ReadLedger for MemLedger {
         Ok(all.filter(|r| r.version > after_version).cloned().collect())
     }
 
-    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error> {
         let after = self.log.range(seq.saturating_add(1)..);
         Ok(after.take(limit).map(|(_, r)| r.clone()).collect())
     }
@@ -231,7 +236,7 @@ impl ReadLedger for MemLedger {
     fn for_each_record(
         &self,
         after: u64,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error> {
         for record in self.log.range(after.saturating_add(1)..).map(|(_, r)| r) {
             if visit(record.as_ref()).is_break() {
@@ -241,7 +246,7 @@ impl ReadLedger for MemLedger {
         Ok(())
     }
 
-    fn idempotent(&self, key: &str) -> Result<Option<String>, Error> {
+    fn stored_reply(&self, key: &str) -> Result<Option<String>, Error> {
         Ok(self.replies.get(key).cloned())
     }
 
@@ -256,14 +261,14 @@ impl ReadLedger for MemLedger {
 
     fn open_streams(&self) -> Result<Vec<StreamState>, Error> {
         let all = self.by_age().into_iter().map(|s| &s.state);
-        let live = all.filter(|s| s.head.open || !s.owed.is_empty());
+        let live = all.filter(|s| s.head.open || !s.pending.is_empty());
         Ok(live.cloned().collect())
     }
 
-    fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error> {
+    fn due_timers(&self, mono_ms: u64) -> Result<Vec<(StreamId, PendingItem)>, Error> {
         let mut due = Vec::new();
         for (id, stream) in &self.streams {
-            let timers = stream.state.owed.iter();
+            let timers = stream.state.pending.iter();
             let past = timers.filter(|o| o.due_mono_ms.is_some_and(|t| t <= mono_ms));
             due.extend(past.map(|o| (id.clone(), o.clone())));
         }
@@ -271,11 +276,11 @@ impl ReadLedger for MemLedger {
         Ok(due)
     }
 
-    fn cards(
+    fn list_projections(
         &self,
-        query: CardQuery<'_>,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
-    ) -> Result<Option<Cursor>, Error> {
+        query: ProjectionQuery<'_>,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
+    ) -> Result<Option<ListCursor>, Error> {
         let mut left = query.limit;
         if left == 0 {
             return Ok(query.after);
@@ -303,15 +308,17 @@ impl ReadLedger for MemLedger {
     fn find_streams(
         &self,
         kind: &str,
-        by: By<'_>,
+        by: Lookup<'_>,
         limit: usize,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
     ) -> Result<bool, Error> {
         let fits = |stream: &&&MemStream| match by {
-            By::Words(sought) => sought.fits_all([&stream.found_by.name, &stream.found_by.words]),
-            By::Parts(sought) => sought.fits(&stream.found_by.parts),
-            By::Name(text) => {
-                Named::new(text).fits(stream.state.head.stream.key(), &stream.found_by)
+            Lookup::Words(sought) => {
+                sought.matches_any_of([&stream.search_terms.name, &stream.search_terms.words])
+            }
+            Lookup::Parts(sought) => sought.matches(&stream.search_terms.parts),
+            Lookup::Name(text) => {
+                NameQuery::new(text).matches(stream.state.head.stream.key(), &stream.search_terms)
             }
         };
         let by_age = self.by_age();
@@ -327,11 +334,11 @@ impl ReadLedger for MemLedger {
     fn find_events(
         &self,
         kind: &str,
-        sought: &Sought,
+        sought: &TermQuery,
         limit: usize,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error> {
-        let fitting = self.words.iter().rev().filter(|(_, words)| sought.fits(words));
+        let fitting = self.words.iter().rev().filter(|(_, words)| sought.matches(words));
         let records = fitting.filter_map(|(seq, _)| self.log.get(seq));
         for record in records.filter(|record| record.stream.kind() == kind).take(limit) {
             if visit(record.as_ref()).is_break() {
@@ -350,7 +357,7 @@ impl ReadLedger for MemLedger {
         Ok(first.map_or(self.last_seq, |record| record.seq - 1))
     }
 
-    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {
+    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error> {
         for stream in self.by_age() {
             if visit(stream.state.head.clone()).is_break() {
                 break;
@@ -359,7 +366,7 @@ impl ReadLedger for MemLedger {
         Ok(())
     }
 
-    fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error> {
+    fn for_each_reply(&self, visit: &mut dyn FnMut(&str, &str) -> VisitFlow) -> Result<(), Error> {
         for (key, reply) in &self.replies {
             if visit(key, reply).is_break() {
                 break;
@@ -375,14 +382,14 @@ impl ReadLedger for MemLedger {
         Ok(ids.take(limit).collect())
     }
 
-    fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
+    fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
         read(self);
         Ok(())
     }
 }
 
 /// Pending items are a set; they are kept in the order of their keys, as on disk.
-fn sorted(mut owed: Vec<Owed>) -> Vec<Owed> {
+fn sorted(mut owed: Vec<PendingItem>) -> Vec<PendingItem> {
     owed.sort();
     owed
 }

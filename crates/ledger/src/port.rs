@@ -6,18 +6,21 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, By, Error, FoundBy, Invalid, Owed, Snapshot, Sought, StreamId, Words};
+use crate::{
+    Error, InvalidBatch, Lookup, PendingItem, SearchTerms, StreamId, StreamSnapshot, TermQuery,
+    TermSet, WriteBatch,
+};
 
 /// A point in time on both clocks of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Moment {
+pub struct ClockReading {
     pub wall_ms: i64,
     pub mono_ms: u64,
 }
 
 /// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// Its position in the whole log; never reused, even if the event is archived.
     pub seq: u64,
     pub stream: StreamId,
@@ -25,7 +28,7 @@ pub struct Recorded {
     pub version: u64,
     pub kind: String,
     pub v: u16,
-    pub at: Moment,
+    pub at: ClockReading,
     pub actor: String,
     /// One line of JSON.
     pub data: String,
@@ -33,30 +36,30 @@ pub struct Recorded {
 
 /// A recorded event, borrowed during a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedRef<'a> {
+pub struct RecordedEventRef<'a> {
     pub seq: u64,
     pub stream: &'a str,
     pub version: u64,
     pub kind: &'a str,
     pub v: u16,
-    pub at: Moment,
+    pub at: ClockReading,
     pub actor: &'a str,
     pub data: &'a str,
 }
 
 /// Proof that a batch is durable; only an append creates one.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedBatch {
     last_seq: u64,
-    records: Vec<Recorded>,
+    records: Vec<RecordedEvent>,
 }
 
 /// The state of a stream, with everything stored beside its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
     pub head: StreamHead,
-    pub owed: Vec<Owed>,
-    pub card: Option<String>,
+    pub pending: Vec<PendingItem>,
+    pub projection: Option<String>,
     pub snapshot: Option<StoredSnapshot>,
 }
 
@@ -76,34 +79,34 @@ pub struct StreamHead {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
     pub version: u64,
-    pub snapshot: Snapshot,
+    pub snapshot: StreamSnapshot,
 }
 
 /// The result of folding a stream's events; the caches must match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folded {
+pub struct FoldedStream {
     pub open: bool,
-    pub owed: Vec<Owed>,
-    pub card: Option<String>,
-    pub snapshot: Option<Snapshot>,
-    pub found_by: FoundBy,
+    pub pending: Vec<PendingItem>,
+    pub projection: Option<String>,
+    pub snapshot: Option<StreamSnapshot>,
+    pub search_terms: SearchTerms,
     /// The search terms of its events, in order; events beyond the end have none.
-    pub words: Vec<Words>,
+    pub event_terms: Vec<TermSet>,
 }
 
 /// A query for projections: one kind of stream, newest first.
 #[derive(Clone, Copy, Debug)]
-pub struct CardQuery<'a> {
+pub struct ProjectionQuery<'a> {
     pub kind: &'a str,
-    pub show: Show,
+    pub show: StreamFilter,
     /// The end of the previous page.
-    pub after: Option<Cursor>,
+    pub after: Option<ListCursor>,
     pub limit: usize,
 }
 
 /// The streams in a listing, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum StreamFilter {
     /// The open ones, then the closed ones.
     OpenFirst,
     OpenOnly,
@@ -112,47 +115,50 @@ pub enum Show {
 
 /// The position of a stream in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor {
+pub struct ListCursor {
     pub open: bool,
     pub created_seq: u64,
 }
 
 /// A stream's row in a listing, borrowed during a visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CardRef<'a> {
+pub struct ProjectionRef<'a> {
     pub stream: &'a str,
     pub version: u64,
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
     /// JSON. Invalid UTF-8 is replaced, so that one damaged projection does not hide the others.
-    pub card: Option<Cow<'a, str>>,
+    pub projection: Option<Cow<'a, str>>,
 }
 
 /// Whether a visitor wants more.
-pub type Visit = ControlFlow<()>;
+pub type VisitFlow = ControlFlow<()>;
 
 /// Returns whether this program knows an event's kind and version.
-pub type Known<'a> = &'a dyn Fn(&str, u16) -> bool;
+pub type KnownKinds<'a> = &'a dyn Fn(&str, u16) -> bool;
 
 /// Folds a complete stream; the error says why it cannot.
-pub type Fold<'a> = &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Folded, String>;
+pub type FoldFn<'a> =
+    &'a mut dyn FnMut(&StreamId, &[RecordedEvent]) -> Result<FoldedStream, String>;
 
 /// Returns the events that close a stream of another home; the error says why it cannot.
-pub type Close<'a> =
-    &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Vec<(Moment, crate::NewEvent)>, String>;
+pub type CloseFn<'a> = &'a mut dyn FnMut(
+    &StreamId,
+    &[RecordedEvent],
+) -> Result<Vec<(ClockReading, crate::NewEvent)>, String>;
 
 /// How an import treats streams that are still open.
-pub enum Open<'a> {
+pub enum OpenStreamPolicy<'a> {
     /// Keep them open: the home that they were exported from no longer exists.
-    GoOn,
+    KeepOpen,
     /// Keep them open if they were exported from this home; close those of another.
-    OnlyOf { home: Option<&'a str>, close: Close<'a> },
+    CloseForeign { home: Option<&'a str>, close: CloseFn<'a> },
 }
 
 /// The result of archiving.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
+pub struct ArchiveResult {
     pub streams: usize,
     pub records: u64,
     /// The name of the archive file, if the ledger has files.
@@ -163,7 +169,7 @@ pub struct Archived {
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidBatch),
     #[error("{stream} is at version {found}, not at {expected}")]
     Conflict { stream: StreamId, expected: u64, found: u64 },
     /// The command was already carried out; this was its reply.
@@ -181,15 +187,15 @@ pub enum AppendError {
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     #[error("no streams were given")]
-    Nothing,
+    NoStreams,
     #[error("{stream} is not in the ledger")]
     Missing { stream: StreamId },
     #[error("{stream} is still open")]
     Open { stream: StreamId },
     #[error("{stream} still has `{key}` pending")]
-    Owes { stream: StreamId, key: String },
+    Pending { stream: StreamId, key: String },
     #[error("{stream} is already archived")]
-    Already { stream: StreamId },
+    AlreadyArchived { stream: StreamId },
     #[error("the ledger is open for reading only: {why}")]
     ReadOnly { why: String },
     #[error(transparent)]
@@ -203,20 +209,24 @@ pub trait ReadLedger {
 
     /// The events of a stream after a version, even if it is archived; empty if the stream does not
     /// exist.
-    fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error>;
+    fn read_stream(
+        &self,
+        stream: &StreamId,
+        after_version: u64,
+    ) -> Result<Vec<RecordedEvent>, Error>;
 
     /// Up to `limit` events after a `seq`, in order. Events of archived streams are skipped.
-    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error>;
 
     /// Visits the events after a `seq`, in order, without copying them.
     fn for_each_record(
         &self,
         after: u64,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error>;
 
     /// The reply recorded under an idempotency key.
-    fn idempotent(&self, key: &str) -> Result<Option<String>, Error>;
+    fn stored_reply(&self, key: &str) -> Result<Option<String>, Error>;
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error>;
 
@@ -230,24 +240,24 @@ pub trait ReadLedger {
     fn open_streams(&self) -> Result<Vec<StreamState>, Error>;
 
     /// The timers due at a time, earliest first.
-    fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error>;
+    fn due_timers(&self, mono_ms: u64) -> Result<Vec<(StreamId, PendingItem)>, Error>;
 
     /// Visits a page of a listing. Returns the cursor for the next page, or `None` at the end. A
     /// stream that closes between two pages may be shown twice, but is never omitted.
-    fn cards(
+    fn list_projections(
         &self,
-        query: CardQuery<'_>,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
-    ) -> Result<Option<Cursor>, Error>;
+        query: ProjectionQuery<'_>,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
+    ) -> Result<Option<ListCursor>, Error>;
 
     /// Visits up to `limit` matching streams of a kind, newest first. Returns false if the ledger
     /// has no search index yet, because an older program wrote it.
     fn find_streams(
         &self,
         kind: &str,
-        by: By<'_>,
+        by: Lookup<'_>,
         limit: usize,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
     ) -> Result<bool, Error>;
 
     /// Visits up to `limit` events that match search terms, in streams of a kind, newest first.
@@ -255,9 +265,9 @@ pub trait ReadLedger {
     fn find_events(
         &self,
         kind: &str,
-        sought: &Sought,
+        sought: &TermQuery,
         limit: usize,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error>;
 
     /// The highest `seq` assigned before a wall time. Only an estimate: events of archived streams
@@ -265,31 +275,31 @@ pub trait ReadLedger {
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
     /// Visits all streams, oldest first.
-    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error>;
+    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error>;
 
     /// Visits all stored replies, in the order of their keys.
-    fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error>;
+    fn for_each_reply(&self, visit: &mut dyn FnMut(&str, &str) -> VisitFlow) -> Result<(), Error>;
 
     /// Up to `limit` streams that may be archived, oldest first: closed, with nothing pending, and
     /// unchanged since before a wall time.
     fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error>;
 
     /// Runs several reads on one consistent state of the ledger, whatever is appended meanwhile.
-    fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
+    fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 
 /// A writable ledger.
 pub trait Ledger: ReadLedger {
     /// Makes a whole batch durable, or none of it.
-    fn append(&mut self, batch: Batch) -> Result<Committed, AppendError>;
+    fn append(&mut self, batch: WriteBatch) -> Result<CommittedBatch, AppendError>;
 
     /// Moves the events of closed streams without pending items out of the log. The streams stay
     /// listed and readable.
-    fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError>;
+    fn archive(&mut self, streams: &[StreamId]) -> Result<ArchiveResult, ArchiveError>;
 }
 
-impl Committed {
-    pub(crate) fn new(last_seq: u64, records: Vec<Recorded>) -> Self {
+impl CommittedBatch {
+    pub(crate) fn new(last_seq: u64, records: Vec<RecordedEvent>) -> Self {
         Self { last_seq, records }
     }
 
@@ -303,18 +313,18 @@ impl Committed {
         self.last_seq
     }
 
-    pub fn records(&self) -> &[Recorded] {
+    pub fn records(&self) -> &[RecordedEvent] {
         &self.records
     }
 
-    pub fn into_records(self) -> Vec<Recorded> {
+    pub fn into_records(self) -> Vec<RecordedEvent> {
         self.records
     }
 }
 
-impl Recorded {
-    pub fn as_ref(&self) -> RecordedRef<'_> {
-        RecordedRef {
+impl RecordedEvent {
+    pub fn as_ref(&self) -> RecordedEventRef<'_> {
+        RecordedEventRef {
             seq: self.seq,
             stream: self.stream.as_str(),
             version: self.version,
@@ -327,9 +337,9 @@ impl Recorded {
     }
 }
 
-impl RecordedRef<'_> {
-    pub fn to_owned(self) -> Recorded {
-        Recorded {
+impl RecordedEventRef<'_> {
+    pub fn to_owned(self) -> RecordedEvent {
+        RecordedEvent {
             seq: self.seq,
             stream: StreamId::stored(self.stream.to_owned()),
             version: self.version,
@@ -342,9 +352,9 @@ impl RecordedRef<'_> {
     }
 }
 
-impl CardRef<'_> {
-    pub fn cursor(&self) -> Cursor {
-        Cursor { open: self.open, created_seq: self.created_seq }
+impl ProjectionRef<'_> {
+    pub fn cursor(&self) -> ListCursor {
+        ListCursor { open: self.open, created_seq: self.created_seq }
     }
 }
 
@@ -353,24 +363,24 @@ pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveEr
     let mut seen = BTreeSet::new();
     let once: Vec<_> = streams.iter().filter(|s| seen.insert(*s)).collect();
     if once.is_empty() {
-        return Err(ArchiveError::Nothing);
+        return Err(ArchiveError::NoStreams);
     }
     Ok(once)
 }
 
-impl CardQuery<'_> {
+impl ProjectionQuery<'_> {
     /// The halves of the listing that are still to be shown: open or closed, and below which age.
-    pub(crate) fn halves(&self) -> Vec<Cursor> {
+    pub(crate) fn halves(&self) -> Vec<ListCursor> {
         let all = match self.show {
-            Show::OpenFirst => &[true, false][..],
-            Show::OpenOnly => &[true],
-            Show::ClosedOnly => &[false],
+            StreamFilter::OpenFirst => &[true, false][..],
+            StreamFilter::OpenOnly => &[true],
+            StreamFilter::ClosedOnly => &[false],
         };
         let start = |&open: &bool| match self.after {
             Some(after) if after.open == open => Some(after),
             // The previous page ended among the closed ones, so the open ones were shown.
             Some(after) if open && !after.open => None,
-            _ => Some(Cursor { open, created_seq: u64::MAX }),
+            _ => Some(ListCursor { open, created_seq: u64::MAX }),
         };
         all.iter().filter_map(start).collect()
     }

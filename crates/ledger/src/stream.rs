@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_a_kind_and_a_key() {
+    fn stream_name_has_kind_and_key() {
         let id = StreamId::new("session/0190-ab").unwrap();
         assert_eq!((id.kind(), id.key()), ("session", "0190-ab"));
         assert_eq!(StreamId::new("host/a/b").unwrap().key(), "a/b");

@@ -2,12 +2,14 @@
 
 use std::fs;
 
-use provost_ledger::{CardQuery, Error, Ledger, ReadLedger, Show, SqliteReader, Visit, verify};
+use provost_ledger::{
+    Error, Ledger, ProjectionQuery, ReadLedger, SqliteReader, StreamFilter, VisitFlow, verify,
+};
 
 use crate::common::{add, fold, id, open_fast};
 
 #[test]
-fn an_altered_file_is_told_for_its_stream_only() {
+fn changed_file_is_reported_for_its_stream_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     add(&mut ledger, "session/a", &["x", "close"]);
@@ -26,7 +28,7 @@ fn an_altered_file_is_told_for_its_stream_only() {
 }
 
 #[test]
-fn a_file_with_the_last_line_exchanged_is_told() {
+fn replaced_last_line_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     add(&mut ledger, "session/a", &["close"]);
@@ -39,7 +41,7 @@ fn a_file_with_the_last_line_exchanged_is_told() {
 }
 
 #[test]
-fn a_lost_file_is_told_and_the_listing_stands() {
+fn lost_file_is_reported_and_listing_works() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     add(&mut ledger, "session/a", &["close"]);
@@ -47,19 +49,20 @@ fn a_lost_file_is_told_and_the_listing_stands() {
     fs::remove_dir_all(dir.path().join("archive")).unwrap();
     let error = ledger.read_stream(&id("session/a"), 0).unwrap_err();
     assert!(error.to_string().contains("1-1.jsonl"), "{error}");
-    let query = CardQuery { kind: "session", show: Show::OpenFirst, after: None, limit: 9 };
+    let query =
+        ProjectionQuery { kind: "session", show: StreamFilter::OpenFirst, after: None, limit: 9 };
     let mut shown = Vec::new();
     ledger
-        .cards(query, &mut |card| {
+        .list_projections(query, &mut |card| {
             shown.push((card.stream.to_owned(), card.archived));
-            Visit::Continue(())
+            VisitFlow::Continue(())
         })
         .unwrap();
     assert_eq!(shown, [("session/a".to_owned(), true)]);
 }
 
 #[test]
-fn a_file_left_by_a_crash_is_written_again() {
+fn file_left_by_a_crash_is_rewritten() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     add(&mut ledger, "session/a", &["x", "close"]);

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use provost_ledger::{Bundle, BundleError, Open, ReadLedger, SqliteLedger, write_bundle};
+use provost_ledger::{
+    Bundle, BundleError, OpenStreamPolicy, ReadLedger, SqliteLedger, write_bundle,
+};
 
-use crate::common::{add, fold, id, open_fast, told};
+use crate::common::{add, error_chain, fold, id, open_fast};
 
 fn filled(dir: &Path) -> SqliteLedger {
     let mut ledger = open_fast(dir);
@@ -28,7 +30,7 @@ fn files(dir: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_bundle_of_an_import_is_the_bundle() {
+fn bundle_of_an_import_is_identical() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
@@ -41,7 +43,7 @@ fn the_bundle_of_an_import_is_the_bundle() {
     assert_eq!((manifest.records, manifest.streams[1].last_seq), (5, 6));
     let mut there = open_fast(&dir.path().join("there"));
     let mut input = bundle.streams().unwrap();
-    there.import(&mut input, &|_, _| true, &mut fold, Open::GoOn).unwrap();
+    there.import(&mut input, &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen).unwrap();
     assert_eq!(
         there.read_stream(&id("task/t"), 0).unwrap(),
         ledger.read_stream(&id("task/t"), 0).unwrap()
@@ -51,7 +53,7 @@ fn the_bundle_of_an_import_is_the_bundle() {
 }
 
 #[test]
-fn what_was_archived_is_bundled_too() {
+fn archived_streams_are_bundled() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = filled(&dir.path().join("here"));
     let (before, after) = (dir.path().join("before"), dir.path().join("after"));
@@ -62,7 +64,7 @@ fn what_was_archived_is_bundled_too() {
 }
 
 #[test]
-fn an_altered_bundle_is_refused() {
+fn changed_bundle_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
     let spoils: [(&str, &str, &str, &str); 8] = [
@@ -92,13 +94,13 @@ fn an_altered_bundle_is_refused() {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{from} is in {text}");
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
-        let error = told(&Bundle::open(&bundle).unwrap_err());
+        let error = error_chain(&Bundle::open(&bundle).unwrap_err());
         assert!(error.contains(why), "{from} → {to}: {error}");
     }
 }
 
 #[test]
-fn a_digest_that_was_made_to_fit_does_not_hide_a_changed_line() {
+fn forged_digest_does_not_hide_changed_line() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
     let bundle = dir.path().join("bundle");
@@ -110,12 +112,12 @@ fn a_digest_that_was_made_to_fit_does_not_hide_a_changed_line() {
     let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace(&digest(&before), &digest(after.as_bytes()))).unwrap();
-    let error = told(&Bundle::open(&bundle).unwrap_err());
+    let error = error_chain(&Bundle::open(&bundle).unwrap_err());
     assert!(error.contains("its checksum is wrong"), "{error}");
 }
 
 #[test]
-fn a_bundle_takes_nobodys_place() {
+fn bundle_overwrites_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
     let error = write_bundle(&ledger, &id("task/t"), &[id("task/t")], false, dir.path());

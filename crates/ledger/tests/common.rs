@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use provost_ledger::{
-    Batch, Committed, Durability, Folded, FoundBy, Idempotency, Ledger, Moment, NewEvent,
-    OpenError, OpenOptions, Owed, ReadLedger, Recorded, Snapshot, SqliteLedger, StreamId,
-    StreamWrite, Visit, Words,
+    ClockReading, CommittedBatch, Durability, FoldedStream, IdempotentReply, Ledger, NewEvent,
+    OpenError, OpenOptions, PendingItem, ReadLedger, RecordedEvent, SearchTerms, SqliteLedger,
+    StreamId, StreamSnapshot, StreamWrite, TermSet, VisitFlow, WriteBatch,
 };
 
 /// The version of [`fold`].
@@ -20,44 +20,47 @@ pub(crate) fn event(kind: &str) -> NewEvent {
 }
 
 pub(crate) fn event_with(kind: &str, data: &str) -> NewEvent {
-    let (actor, words) = ("user/1000".to_owned(), Words::of([data]));
-    NewEvent { kind: kind.to_owned(), v: 1, actor, data: data.to_owned(), words }
+    let (actor, words) = ("user/1000".to_owned(), TermSet::from_texts([data]));
+    NewEvent { kind: kind.to_owned(), v: 1, actor, data: data.to_owned(), search_terms: words }
 }
 
 /// `owe:KEY` adds a pending item, `pay:KEY` removes it, `time:KEY` sets a timer, `close` closes,
 /// anything else opens.
-pub(crate) fn fold(_: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
-    let mut folded = Folded {
+pub(crate) fn fold(_: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
+    let mut folded = FoldedStream {
         open: true,
-        owed: Vec::new(),
-        card: None,
+        pending: Vec::new(),
+        projection: None,
         snapshot: None,
-        found_by: found_by(records.iter().map(|record| record.data.as_str())),
-        words: records.iter().map(|record| Words::of([record.data.as_str()])).collect(),
+        search_terms: found_by(records.iter().map(|record| record.data.as_str())),
+        event_terms: records
+            .iter()
+            .map(|record| TermSet::from_texts([record.data.as_str()]))
+            .collect(),
     };
     for record in records {
         step(&mut folded, record)?;
     }
     let last = records.last().map_or("", |r| r.kind.as_str());
     let card = format!(r#"{{"events":{},"last":"{last}"}}"#, records.len());
-    folded.snapshot = Some(Snapshot { fold_version: FOLD_VERSION, data: card.clone() });
-    folded.card = Some(card);
+    folded.snapshot = Some(StreamSnapshot { fold_version: FOLD_VERSION, data: card.clone() });
+    folded.projection = Some(card);
     Ok(folded)
 }
 
 /// A stream is found by the data of its events; the first one is its name, and a part.
-fn found_by<'a>(data: impl Iterator<Item = &'a str> + Clone) -> FoundBy {
-    let first = Words::of(data.clone().take(1));
-    FoundBy { name: first.clone(), words: Words::of(data.skip(1)), parts: first }
+fn found_by<'a>(data: impl Iterator<Item = &'a str> + Clone) -> SearchTerms {
+    let first = TermSet::from_texts(data.clone().take(1));
+    SearchTerms { name: first.clone(), words: TermSet::from_texts(data.skip(1)), parts: first }
 }
 
-fn step(folded: &mut Folded, record: &Recorded) -> Result<(), String> {
+fn step(folded: &mut FoldedStream, record: &RecordedEvent) -> Result<(), String> {
     let (kind, key) = record.kind.split_once(':').unwrap_or((&record.kind, ""));
     let due = match kind {
         "owe" => None,
         "time" => Some(record.version * 10),
         "pay" => {
-            folded.owed.retain(|o| o.key != key);
+            folded.pending.retain(|o| o.key != key);
             return Ok(());
         }
         "poison" => return Err("poisoned".to_owned()),
@@ -66,8 +69,12 @@ fn step(folded: &mut Folded, record: &Recorded) -> Result<(), String> {
             return Ok(());
         }
     };
-    folded.owed.retain(|o| o.key != key);
-    folded.owed.push(Owed { key: key.to_owned(), kind: kind.to_owned(), due_mono_ms: due });
+    folded.pending.retain(|o| o.key != key);
+    folded.pending.push(PendingItem {
+        key: key.to_owned(),
+        kind: kind.to_owned(),
+        due_mono_ms: due,
+    });
     Ok(())
 }
 
@@ -78,7 +85,7 @@ pub(crate) fn write(ledger: &dyn ReadLedger, name: &str, events: &[NewEvent]) ->
     let expected = before.len() as u64;
     let mut after = before;
     for (version, event) in (expected + 1..).zip(events) {
-        after.push(Recorded {
+        after.push(RecordedEvent {
             seq: 0,
             stream: stream.clone(),
             version,
@@ -95,27 +102,27 @@ pub(crate) fn write(ledger: &dyn ReadLedger, name: &str, events: &[NewEvent]) ->
         expected,
         events: events.to_vec(),
         open: folded.open,
-        owed: folded.owed,
-        card: folded.card,
-        found_by: Some(folded.found_by),
+        pending: folded.pending,
+        projection: folded.projection,
+        search_terms: Some(folded.search_terms),
         snapshot: None,
     }
 }
 
-pub(crate) fn at(ms: i64) -> Moment {
-    Moment { wall_ms: 1_700_000_000_000 + ms, mono_ms: ms.unsigned_abs() }
+pub(crate) fn at(ms: i64) -> ClockReading {
+    ClockReading { wall_ms: 1_700_000_000_000 + ms, mono_ms: ms.unsigned_abs() }
 }
 
-pub(crate) fn batch(writes: Vec<StreamWrite>) -> Batch {
-    Batch { at: at(5), writes, idempotency: Vec::new() }
+pub(crate) fn batch(writes: Vec<StreamWrite>) -> WriteBatch {
+    WriteBatch { at: at(5), writes, idempotency: Vec::new() }
 }
 
-pub(crate) fn reply(key: &str, reply: &str) -> Idempotency {
-    Idempotency { key: key.to_owned(), reply: reply.to_owned() }
+pub(crate) fn reply(key: &str, reply: &str) -> IdempotentReply {
+    IdempotentReply { key: key.to_owned(), reply: reply.to_owned() }
 }
 
 /// Appends events of these kinds to a stream.
-pub(crate) fn add(ledger: &mut impl Ledger, name: &str, kinds: &[&str]) -> Committed {
+pub(crate) fn add(ledger: &mut impl Ledger, name: &str, kinds: &[&str]) -> CommittedBatch {
     let events: Vec<_> = kinds.iter().map(|kind| event(kind)).collect();
     let write = write(ledger, name, &events);
     ledger.append(batch(vec![write])).unwrap()
@@ -143,19 +150,19 @@ pub(crate) fn open_with(
 }
 
 /// The whole log, record by record.
-pub(crate) fn all_records(ledger: &dyn ReadLedger) -> Vec<Recorded> {
+pub(crate) fn all_records(ledger: &dyn ReadLedger) -> Vec<RecordedEvent> {
     let mut all = Vec::new();
     ledger
         .for_each_record(0, &mut |record| {
             all.push(record.to_owned());
-            Visit::Continue(())
+            VisitFlow::Continue(())
         })
         .unwrap();
     all
 }
 
 /// An error with its causes, as a user would see it.
-pub(crate) fn told(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

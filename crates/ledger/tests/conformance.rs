@@ -1,9 +1,9 @@
 //! The rules of the port, for every implementation.
 
 use provost_ledger::{
-    AppendError, ArchiveError, Batch, By, CardQuery, CardRef, Cursor, Invalid, Ledger,
-    MAX_EVENT_BYTES, MemLedger, NewEvent, Owed, ReadLedger, RecordedRef, Show, Snapshot, Sought,
-    StreamWrite, Visit, export,
+    AppendError, ArchiveError, InvalidBatch, Ledger, ListCursor, Lookup, MAX_EVENT_BYTES,
+    MemLedger, NewEvent, PendingItem, ProjectionQuery, ProjectionRef, ReadLedger, RecordedEventRef,
+    StreamFilter, StreamSnapshot, StreamWrite, TermQuery, VisitFlow, WriteBatch, export,
 };
 
 use crate::common::{add, all_records, at, batch, event, event_with, id, open_fast, reply, write};
@@ -27,36 +27,36 @@ macro_rules! conformance {
 }
 
 conformance!(
-    an_empty_ledger_has_nothing,
-    records_come_back_as_they_were_written,
+    empty_ledger_returns_nothing,
+    records_are_read_as_written,
     versions_count_the_events_of_a_stream,
-    a_wrong_version_is_a_conflict_and_writes_nothing,
-    a_batch_over_several_streams_is_whole,
-    a_used_key_gives_back_the_reply,
-    a_reply_can_be_recorded_alone,
-    what_is_owed_is_replaced,
+    wrong_version_is_a_conflict_without_write,
+    batch_over_several_streams_is_atomic,
+    used_key_returns_the_stored_reply,
+    reply_can_be_recorded_alone,
+    pending_items_are_replaced,
     timers_come_due_in_order,
-    open_streams_are_those_with_something_to_do,
-    a_closed_stream_can_be_opened_again,
-    a_snapshot_stays_until_the_next,
+    open_streams_are_open_or_have_pending_items,
+    closed_stream_can_be_reopened,
+    snapshot_stays_until_the_next,
     the_log_is_read_in_pages,
     a_visitor_can_stop,
     listings_show_the_open_ones_first,
     listings_are_paged,
-    listings_know_kinds_and_halves,
-    invalid_batches_touch_nothing,
+    listings_filter_by_kind_and_state,
+    invalid_batches_write_nothing,
     the_largest_event_fits,
     archived_streams_stay_readable,
     only_finished_streams_are_archived,
-    numbers_are_never_used_again,
-    old_finished_streams_are_found,
-    an_export_has_every_stream,
-    streams_are_found_by_words_names_and_ids,
+    sequence_numbers_are_never_reused,
+    archivable_streams_are_found,
+    export_contains_every_stream,
+    streams_are_found_by_terms_names_and_ids,
     events_are_found_until_they_are_archived,
-    a_moment_has_its_number,
+    wall_time_maps_to_a_seq,
 );
 
-fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
+fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     let said = |text: &str| event_with("x", &format!("\"{text}\""));
     for (name, text) in [
         ("task/0199aa11-0000-7000-8000-0000deadbeef", "Limit the callers"),
@@ -66,46 +66,46 @@ fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
         let write = write(ledger, name, &[said(text)]);
         ledger.append(batch(vec![write])).unwrap();
     }
-    let found = |by: By<'_>| {
+    let found = |by: Lookup<'_>| {
         let mut names = Vec::new();
         let told = ledger.find_streams("task", by, 10, &mut |card| {
             names.push(card.stream.rsplit('-').next().unwrap().to_owned());
-            Visit::Continue(())
+            VisitFlow::Continue(())
         });
         assert!(told.unwrap());
         names
     };
-    let sought = |text: &str| Sought::new(text).unwrap();
+    let sought = |text: &str| TermQuery::new(text).unwrap();
     let (beef, cafe) = ("0000deadbeef", "0000deadcafe");
-    assert_eq!(found(By::Words(&sought("LIMIT"))), [cafe, beef], "newest first");
-    assert_eq!(found(By::Words(&sought("limit callers"))), [beef]);
-    assert_eq!(found(By::Parts(&sought("once"))), [cafe]);
-    assert_eq!(found(By::Name("limit the callers")), [beef], "a name is whole words");
-    assert_eq!(found(By::Name("deadcafe")), [cafe]);
-    assert_eq!(found(By::Name("0199aa11-0000")), [beef]);
-    assert_eq!(found(By::Name("---")), [] as [&str; 0]);
+    assert_eq!(found(Lookup::Words(&sought("LIMIT"))), [cafe, beef], "newest first");
+    assert_eq!(found(Lookup::Words(&sought("limit callers"))), [beef]);
+    assert_eq!(found(Lookup::Parts(&sought("once"))), [cafe]);
+    assert_eq!(found(Lookup::Name("limit the callers")), [beef], "a name is whole words");
+    assert_eq!(found(Lookup::Name("deadcafe")), [cafe]);
+    assert_eq!(found(Lookup::Name("0199aa11-0000")), [beef]);
+    assert_eq!(found(Lookup::Name("---")), [] as [&str; 0]);
     // The latest terms find it, earlier ones no longer do.
     let name = "task/0199aa11-0000-7000-8000-0000deadbeef";
     let more = write(ledger, name, &[said("twice")]);
     ledger.append(batch(vec![more])).unwrap();
     let mut names = 0;
     let twice = sought("limit twice");
-    let count = &mut |_: CardRef<'_>| {
+    let count = &mut |_: ProjectionRef<'_>| {
         names += 1;
-        Visit::Continue(())
+        VisitFlow::Continue(())
     };
-    assert!(ledger.find_streams("task", By::Words(&twice), 10, count).unwrap());
+    assert!(ledger.find_streams("task", Lookup::Words(&twice), 10, count).unwrap());
     assert_eq!(names, 1);
     // A write without search terms keeps the previous ones.
-    let more = StreamWrite { found_by: None, ..write(ledger, name, &[said("thrice")]) };
+    let more = StreamWrite { search_terms: None, ..write(ledger, name, &[said("thrice")]) };
     ledger.append(batch(vec![more])).unwrap();
     let found = |words: &str| {
         let mut names = 0;
-        let count = &mut |_: CardRef<'_>| {
+        let count = &mut |_: ProjectionRef<'_>| {
             names += 1;
-            Visit::Continue(())
+            VisitFlow::Continue(())
         };
-        assert!(ledger.find_streams("task", By::Words(&sought(words)), 10, count).unwrap());
+        assert!(ledger.find_streams("task", Lookup::Words(&sought(words)), 10, count).unwrap());
         names
     };
     assert_eq!((found("limit twice"), found("thrice")), (1, 0));
@@ -118,11 +118,11 @@ fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {
     ledger.append(batch(vec![a, b])).unwrap();
     let found = |ledger: &dyn ReadLedger, text: &str| {
         let mut seqs = Vec::new();
-        let visit = &mut |record: RecordedRef<'_>| {
+        let visit = &mut |record: RecordedEventRef<'_>| {
             seqs.push(record.seq);
-            Visit::Continue(())
+            VisitFlow::Continue(())
         };
-        ledger.find_events("task", &Sought::new(text).unwrap(), 2, visit).unwrap();
+        ledger.find_events("task", &TermQuery::new(text).unwrap(), 2, visit).unwrap();
         seqs
     };
     assert_eq!(found(ledger, "word"), [4, 2], "the newest");
@@ -131,27 +131,27 @@ fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {
     assert_eq!(found(ledger, "word"), [4]);
 }
 
-fn a_moment_has_its_number(ledger: &mut impl Ledger) {
+fn wall_time_maps_to_a_seq(ledger: &mut impl Ledger) {
     assert_eq!(ledger.seq_before(at(10).wall_ms).unwrap(), 0);
     for ms in [10, 20, 20, 30] {
         let write =
             write(ledger, &format!("session/{}", ledger.last_seq().unwrap()), &[event("x")]);
-        ledger.append(Batch { at: at(ms), ..batch(vec![write]) }).unwrap();
+        ledger.append(WriteBatch { at: at(ms), ..batch(vec![write]) }).unwrap();
     }
     let before = |ms: i64| ledger.seq_before(at(ms).wall_ms).unwrap();
     assert_eq!([before(10), before(11), before(20), before(21), before(31)], [0, 1, 1, 3, 4]);
 }
 
-fn an_empty_ledger_has_nothing(ledger: &mut impl Ledger) {
+fn empty_ledger_returns_nothing(ledger: &mut impl Ledger) {
     assert_eq!(ledger.last_seq().unwrap(), 0);
     assert_eq!(ledger.read_stream(&id("session/a"), 0).unwrap(), []);
     assert_eq!(ledger.stream(&id("session/a")).unwrap(), None);
-    assert_eq!(ledger.idempotent("k").unwrap(), None);
+    assert_eq!(ledger.stored_reply("k").unwrap(), None);
     assert_eq!(ledger.open_streams().unwrap(), []);
     assert_eq!(ledger.read_after(0, 10).unwrap(), []);
 }
 
-fn records_come_back_as_they_were_written(ledger: &mut impl Ledger) {
+fn records_are_read_as_written(ledger: &mut impl Ledger) {
     let data = r#"{"text":"zwölf \u0000 \n ✓","n":-1.5e300}"#;
     let write = write(ledger, "session/a", &[event_with("said", data)]);
     let committed = ledger.append(batch(vec![write])).unwrap();
@@ -179,7 +179,7 @@ fn versions_count_the_events_of_a_stream(ledger: &mut impl Ledger) {
     assert_eq!((head.version, head.created_seq, head.open), (3, 1, true));
 }
 
-fn a_wrong_version_is_a_conflict_and_writes_nothing(ledger: &mut impl Ledger) {
+fn wrong_version_is_a_conflict_without_write(ledger: &mut impl Ledger) {
     add(ledger, "session/a", &["x", "y"]);
     for expected in [0, 1, 3] {
         let good = write(ledger, "session/new", &[event("x")]);
@@ -197,7 +197,7 @@ fn a_wrong_version_is_a_conflict_and_writes_nothing(ledger: &mut impl Ledger) {
     assert_eq!(ledger.last_seq().unwrap(), 2);
 }
 
-fn a_batch_over_several_streams_is_whole(ledger: &mut impl Ledger) {
+fn batch_over_several_streams_is_atomic(ledger: &mut impl Ledger) {
     let writes = vec![
         write(ledger, "session/a", &[event("x"), event("owe:mail")]),
         write(ledger, "inbox/a", &[event("y")]),
@@ -207,11 +207,11 @@ fn a_batch_over_several_streams_is_whole(ledger: &mut impl Ledger) {
     let committed = ledger.append(both).unwrap();
     let seqs: Vec<_> = committed.records().iter().map(|r| (r.seq, r.version)).collect();
     assert_eq!(seqs, [(1, 1), (2, 2), (3, 1)]);
-    assert_eq!(ledger.idempotent("k").unwrap().unwrap(), r#"{"ok":true}"#);
+    assert_eq!(ledger.stored_reply("k").unwrap().unwrap(), r#"{"ok":true}"#);
     assert_eq!(ledger.open_streams().unwrap().len(), 2);
 }
 
-fn a_used_key_gives_back_the_reply(ledger: &mut impl Ledger) {
+fn used_key_returns_the_stored_reply(ledger: &mut impl Ledger) {
     let mut first = batch(vec![write(ledger, "session/a", &[event("x")])]);
     first.idempotency = vec![reply("k1", "1"), reply("k2", "2")];
     ledger.append(first).unwrap();
@@ -222,24 +222,24 @@ fn a_used_key_gives_back_the_reply(ledger: &mut impl Ledger) {
         panic!("{error:?}");
     };
     assert_eq!((key.as_str(), reply.as_str()), ("k2", "2"));
-    assert_eq!(ledger.idempotent("fresh").unwrap(), None);
+    assert_eq!(ledger.stored_reply("fresh").unwrap(), None);
     assert_eq!(ledger.stream(&id("session/b")).unwrap(), None);
 }
 
-fn a_reply_can_be_recorded_alone(ledger: &mut impl Ledger) {
+fn reply_can_be_recorded_alone(ledger: &mut impl Ledger) {
     add(ledger, "session/a", &["x"]);
     let mut alone = batch(Vec::new());
     alone.idempotency.push(reply("k", "null"));
     let committed = ledger.append(alone).unwrap();
     assert_eq!((committed.first_seq(), committed.last_seq()), (2, 1));
     assert_eq!(committed.into_records(), []);
-    assert_eq!(ledger.idempotent("k").unwrap().unwrap(), "null");
+    assert_eq!(ledger.stored_reply("k").unwrap().unwrap(), "null");
 }
 
-fn what_is_owed_is_replaced(ledger: &mut impl Ledger) {
+fn pending_items_are_replaced(ledger: &mut impl Ledger) {
     let keys = |ledger: &dyn ReadLedger| -> Vec<String> {
         let state = ledger.stream(&id("session/a")).unwrap().unwrap();
-        state.owed.into_iter().map(|o| o.key).collect()
+        state.pending.into_iter().map(|o| o.key).collect()
     };
     add(ledger, "session/a", &["owe:z", "owe:b", "time:m"]);
     assert_eq!(keys(ledger), ["b", "m", "z"]);
@@ -253,7 +253,7 @@ fn timers_come_due_in_order(ledger: &mut impl Ledger) {
     add(ledger, "session/b", &["owe:effect", "time:two", "time:three"]);
     add(ledger, "session/a", &["time:one"]);
     let due = |ms| -> Vec<_> {
-        let due = ledger.due(ms).unwrap();
+        let due = ledger.due_timers(ms).unwrap();
         due.into_iter().map(|(s, o)| (s.to_string(), o.key, o.due_mono_ms)).collect()
     };
     assert_eq!(due(9), []);
@@ -267,7 +267,7 @@ fn timers_come_due_in_order(ledger: &mut impl Ledger) {
     assert_eq!(due(u64::MAX).len(), 3);
 }
 
-fn open_streams_are_those_with_something_to_do(ledger: &mut impl Ledger) {
+fn open_streams_are_open_or_have_pending_items(ledger: &mut impl Ledger) {
     add(ledger, "session/open", &["x"]);
     add(ledger, "session/done", &["x", "close"]);
     add(ledger, "session/owes", &["owe:hook", "close"]);
@@ -275,12 +275,12 @@ fn open_streams_are_those_with_something_to_do(ledger: &mut impl Ledger) {
     let states = ledger.open_streams().unwrap();
     let names: Vec<_> = states.iter().map(|s| (s.head.stream.as_str(), s.head.open)).collect();
     assert_eq!(names, [("session/open", true), ("session/owes", false), ("session/a", true)]);
-    let hook = Owed { key: "hook".to_owned(), kind: "owe".to_owned(), due_mono_ms: None };
-    assert_eq!(states[1].owed, [hook]);
-    assert_eq!(states[1].card.as_deref(), Some(r#"{"events":2,"last":"close"}"#));
+    let hook = PendingItem { key: "hook".to_owned(), kind: "owe".to_owned(), due_mono_ms: None };
+    assert_eq!(states[1].pending, [hook]);
+    assert_eq!(states[1].projection.as_deref(), Some(r#"{"events":2,"last":"close"}"#));
 }
 
-fn a_closed_stream_can_be_opened_again(ledger: &mut impl Ledger) {
+fn closed_stream_can_be_reopened(ledger: &mut impl Ledger) {
     add(ledger, "session/a", &["x", "close"]);
     assert_eq!(ledger.open_streams().unwrap(), []);
     add(ledger, "session/a", &["resume"]);
@@ -288,8 +288,8 @@ fn a_closed_stream_can_be_opened_again(ledger: &mut impl Ledger) {
     assert_eq!(ledger.read_stream(&id("session/a"), 0).unwrap().len(), 3);
 }
 
-fn a_snapshot_stays_until_the_next(ledger: &mut impl Ledger) {
-    let snapshot = |data: &str| Some(Snapshot { fold_version: 1, data: data.to_owned() });
+fn snapshot_stays_until_the_next(ledger: &mut impl Ledger) {
+    let snapshot = |data: &str| Some(StreamSnapshot { fold_version: 1, data: data.to_owned() });
     let mut first = write(ledger, "session/a", &[event("x"), event("y")]);
     first.snapshot = snapshot("one");
     ledger.append(batch(vec![first])).unwrap();
@@ -326,27 +326,30 @@ fn a_visitor_can_stop(ledger: &mut impl Ledger) {
     ledger
         .for_each_record(0, &mut |record| {
             seen.push(record.kind.to_owned());
-            if record.seq == 2 { Visit::Break(()) } else { Visit::Continue(()) }
+            if record.seq == 2 { VisitFlow::Break(()) } else { VisitFlow::Continue(()) }
         })
         .unwrap();
     assert_eq!(seen, ["x", "y"]);
 }
 
-fn listing(ledger: &dyn ReadLedger, query: CardQuery<'_>) -> (Vec<String>, Option<Cursor>) {
+fn listing(
+    ledger: &dyn ReadLedger,
+    query: ProjectionQuery<'_>,
+) -> (Vec<String>, Option<ListCursor>) {
     let mut names = Vec::new();
     let next = ledger
-        .cards(query, &mut |card| {
-            let data = card.card.as_deref().unwrap_or("none");
+        .list_projections(query, &mut |card| {
+            let data = card.projection.as_deref().unwrap_or("none");
             assert!(data.starts_with(&format!(r#"{{"events":{},"#, card.version)), "{data}");
             names.push(format!("{}{}", card.stream, if card.open { "+" } else { "" }));
-            Visit::Continue(())
+            VisitFlow::Continue(())
         })
         .unwrap();
     (names, next)
 }
 
-const ALL: CardQuery<'_> =
-    CardQuery { kind: "session", show: Show::OpenFirst, after: None, limit: 100 };
+const ALL: ProjectionQuery<'_> =
+    ProjectionQuery { kind: "session", show: StreamFilter::OpenFirst, after: None, limit: 100 };
 
 fn some_sessions(ledger: &mut impl Ledger) {
     add(ledger, "session/1", &["x"]);
@@ -369,7 +372,7 @@ fn listings_are_paged(ledger: &mut impl Ledger) {
     some_sessions(ledger);
     for limit in 1..=6 {
         let mut names = Vec::new();
-        let mut query = CardQuery { limit, ..ALL };
+        let mut query = ProjectionQuery { limit, ..ALL };
         loop {
             let (page, next) = listing(ledger, query);
             assert!(page.len() <= limit);
@@ -383,19 +386,22 @@ fn listings_are_paged(ledger: &mut impl Ledger) {
     }
 }
 
-fn listings_know_kinds_and_halves(ledger: &mut impl Ledger) {
+fn listings_filter_by_kind_and_state(ledger: &mut impl Ledger) {
     some_sessions(ledger);
     let names = |query| listing(ledger, query).0;
-    assert_eq!(names(CardQuery { kind: "inbox", ..ALL }), ["inbox/1+"]);
-    assert_eq!(names(CardQuery { show: Show::ClosedOnly, ..ALL }), ["session/4", "session/2"]);
-    let open = CardQuery { show: Show::OpenOnly, ..ALL };
+    assert_eq!(names(ProjectionQuery { kind: "inbox", ..ALL }), ["inbox/1+"]);
+    assert_eq!(
+        names(ProjectionQuery { show: StreamFilter::ClosedOnly, ..ALL }),
+        ["session/4", "session/2"]
+    );
+    let open = ProjectionQuery { show: StreamFilter::OpenOnly, ..ALL };
     assert_eq!(names(open), ["session/5+", "session/3+", "session/1+"]);
-    assert_eq!(names(CardQuery { limit: 0, ..ALL }), [""; 0]);
-    assert_eq!(names(CardQuery { kind: "run", ..ALL }), [""; 0]);
+    assert_eq!(names(ProjectionQuery { limit: 0, ..ALL }), [""; 0]);
+    assert_eq!(names(ProjectionQuery { kind: "run", ..ALL }), [""; 0]);
 }
 
-fn invalid_batches_touch_nothing(ledger: &mut impl Ledger) {
-    type Spoil = fn(&mut provost_ledger::Batch);
+fn invalid_batches_write_nothing(ledger: &mut impl Ledger) {
+    type Spoil = fn(&mut provost_ledger::WriteBatch);
     let spoils: &[(&str, Spoil)] = &[
         ("empty", |b| b.writes.clear()),
         ("no events", |b| b.writes[0].events.clear()),
@@ -404,14 +410,14 @@ fn invalid_batches_touch_nothing(ledger: &mut impl Ledger) {
         ("two lines", |b| b.writes[0].events[0].data = "[\n]".to_owned()),
         ("no kind", |b| b.writes[0].events[0].kind.clear()),
         ("no actor", |b| b.writes[0].events[0].actor.clear()),
-        ("card", |b| b.writes[0].card = Some("nope".to_owned())),
+        ("card", |b| b.writes[0].projection = Some("nope".to_owned())),
         ("stream twice", |b| b.writes.push(b.writes[0].clone())),
         ("time", |b| b.at.mono_ms = u64::MAX),
         ("reply", |b| b.idempotency = vec![reply("k", "")]),
         ("key twice", |b| b.idempotency = vec![reply("k", "1"), reply("k", "1")]),
         ("owed twice", |b| {
-            let owed = Owed { key: "k".into(), kind: "x".into(), due_mono_ms: None };
-            b.writes[0].owed = vec![owed.clone(), owed];
+            let owed = PendingItem { key: "k".into(), kind: "x".into(), due_mono_ms: None };
+            b.writes[0].pending = vec![owed.clone(), owed];
         }),
         ("event too large", |b| {
             b.writes[0].events[0].data = format!("\"{}\"", "x".repeat(MAX_EVENT_BYTES - 1));
@@ -426,7 +432,7 @@ fn invalid_batches_touch_nothing(ledger: &mut impl Ledger) {
     assert_eq!(ledger.last_seq().unwrap(), 0);
     assert_eq!(ledger.stream(&id("session/a")).unwrap(), None);
     let error = ledger.append(batch(Vec::new())).unwrap_err();
-    assert!(matches!(error, AppendError::Invalid(Invalid::Empty)));
+    assert!(matches!(error, AppendError::Invalid(InvalidBatch::Empty)));
 }
 
 fn the_largest_event_fits(ledger: &mut impl Ledger) {
@@ -463,16 +469,16 @@ fn only_finished_streams_are_archived(ledger: &mut impl Ledger) {
     add(ledger, "session/done", &["close"]);
     let mut refused = |name: &str| ledger.archive(&[id("session/done"), id(name)]).unwrap_err();
     assert!(matches!(refused("session/open"), ArchiveError::Open { .. }));
-    assert!(matches!(refused("session/owes"), ArchiveError::Owes { .. }));
+    assert!(matches!(refused("session/owes"), ArchiveError::Pending { .. }));
     assert!(matches!(refused("session/none"), ArchiveError::Missing { .. }));
-    assert!(matches!(ledger.archive(&[]).unwrap_err(), ArchiveError::Nothing));
+    assert!(matches!(ledger.archive(&[]).unwrap_err(), ArchiveError::NoStreams));
     assert_eq!(all_records(ledger).len(), 4);
     ledger.archive(&[id("session/done")]).unwrap();
     let again = ledger.archive(&[id("session/done")]).unwrap_err();
-    assert!(matches!(again, ArchiveError::Already { .. }));
+    assert!(matches!(again, ArchiveError::AlreadyArchived { .. }));
 }
 
-fn numbers_are_never_used_again(ledger: &mut impl Ledger) {
+fn sequence_numbers_are_never_reused(ledger: &mut impl Ledger) {
     add(ledger, "session/a", &["x", "close"]);
     ledger.archive(&[id("session/a")]).unwrap();
     assert_eq!(ledger.last_seq().unwrap(), 2);
@@ -480,7 +486,7 @@ fn numbers_are_never_used_again(ledger: &mut impl Ledger) {
     assert_eq!(committed.first_seq(), 3);
 }
 
-fn old_finished_streams_are_found(ledger: &mut impl Ledger) {
+fn archivable_streams_are_found(ledger: &mut impl Ledger) {
     add(ledger, "session/old", &["close"]);
     add(ledger, "session/owes", &["owe:k", "close"]);
     add(ledger, "session/open", &["x"]);
@@ -498,7 +504,7 @@ fn old_finished_streams_are_found(ledger: &mut impl Ledger) {
     assert_eq!(found(5, 10), [""; 0]);
 }
 
-fn an_export_has_every_stream(ledger: &mut impl Ledger) {
+fn export_contains_every_stream(ledger: &mut impl Ledger) {
     add(ledger, "session/a", &["x", "close"]);
     add(ledger, "session/b", &["x"]);
     ledger.archive(&[id("session/a")]).unwrap();
@@ -509,7 +515,7 @@ fn an_export_has_every_stream(ledger: &mut impl Ledger) {
 }
 
 #[test]
-fn both_export_the_same_bytes() {
+fn implementations_export_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = |ledger: &mut dyn FnMut(&mut Vec<u8>)| {
         let mut out = Vec::new();
@@ -530,7 +536,7 @@ fn both_export_the_same_bytes() {
 }
 
 #[test]
-fn faults_can_be_injected_and_clones_are_independent() {
+fn injected_faults_and_independent_clones() {
     let mut ledger = MemLedger::new();
     add(&mut ledger, "session/a", &["x"]);
     let copy = ledger.clone();

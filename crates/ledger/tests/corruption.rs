@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_ledger::{Error, OpenError, ReadLedger, SqliteReader, Visit, verify};
+use provost_ledger::{Error, OpenError, ReadLedger, SqliteReader, VisitFlow, verify};
 
-use crate::common::{add, fold, open_fast, told, try_open};
+use crate::common::{add, error_chain, fold, open_fast, try_open};
 
 #[test]
-fn a_damaged_header_is_told() {
+fn damaged_header_is_reported() {
     damaged("not an SQLite header", |db| {
         let mut bytes = fs::read(db).unwrap();
         bytes[..16].fill(0);
@@ -17,12 +17,12 @@ fn a_damaged_header_is_told() {
 }
 
 #[test]
-fn a_text_in_its_place_is_told() {
+fn text_file_as_database_is_reported() {
     damaged("not an SQLite header", |db| fs::write(db, "hello ".repeat(1000)).unwrap());
 }
 
 #[test]
-fn half_a_file_is_told() {
+fn truncated_file_is_reported() {
     damaged("cut off", |db| {
         let file = fs::OpenOptions::new().write(true).open(db).unwrap();
         file.set_len(file.metadata().unwrap().len() / 2).unwrap();
@@ -30,14 +30,14 @@ fn half_a_file_is_told() {
 }
 
 #[test]
-fn a_few_bytes_are_told() {
+fn tiny_file_is_reported() {
     damaged("too short", |db| {
         fs::OpenOptions::new().write(true).open(db).unwrap().set_len(50).unwrap();
     });
 }
 
 #[test]
-fn garbage_in_the_schema_is_told() {
+fn garbage_in_the_schema_is_reported() {
     damaged("ledger.db is damaged", |db| {
         let mut bytes = fs::read(db).unwrap();
         bytes[100..4096].fill(0x5a);
@@ -46,7 +46,7 @@ fn garbage_in_the_schema_is_told() {
 }
 
 #[test]
-fn a_missing_or_empty_database_is_no_new_ledger() {
+fn missing_database_creates_no_new_ledger() {
     type Spoil = fn(&Path);
     let spoils: [Spoil; 2] = [|db| fs::remove_file(db).unwrap(), |db| fs::write(db, "").unwrap()];
     for spoil in spoils {
@@ -57,7 +57,7 @@ fn a_missing_or_empty_database_is_no_new_ledger() {
 }
 
 #[test]
-fn a_log_without_its_database_is_no_new_ledger() {
+fn log_without_database_creates_no_new_ledger() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("ledger.db-wal"), [7; 5000]).unwrap();
     vanished(dir.path());
@@ -67,14 +67,14 @@ fn a_log_without_its_database_is_no_new_ledger() {
 }
 
 #[test]
-fn an_emptied_database_is_told() {
+fn emptied_database_is_reported() {
     let (dir, db) = filled();
     fs::remove_file(&db).unwrap();
     let bare = rusqlite::Connection::open(&db).unwrap();
     bare.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
     drop(bare);
     let error = try_open(dir.path()).unwrap_err();
-    assert!(told(&error).contains("tables are missing"), "{error}");
+    assert!(error_chain(&error).contains("tables are missing"), "{error}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn notices(dir: &Path) -> bool {
     let mut records = 0;
     let read = reader.for_each_record(0, &mut |_| {
         records += 1;
-        Visit::Continue(())
+        VisitFlow::Continue(())
     });
     assert!(read.is_err() || records == SESSIONS * 3, "only {records} records, and no error");
     verify(&reader, &mut fold).map_or(true, |report| !report.is_clean())
@@ -127,7 +127,7 @@ fn damaged(expected: &str, spoil: fn(&Path)) {
     let writer = try_open(dir.path()).unwrap_err();
     let reader = SqliteReader::open(dir.path()).unwrap_err();
     for error in [writer, reader] {
-        let text = told(&error);
+        let text = error_chain(&error);
         assert!(matches!(error, OpenError::Storage(Error::Corrupt { .. })), "{error:?}");
         assert!(text.contains(expected) && text.contains("provost ledger backup"), "{text}");
         assert!(text.contains(&*db.to_string_lossy()), "{text}");
@@ -138,7 +138,7 @@ fn damaged(expected: &str, spoil: fn(&Path)) {
 fn vanished(dir: &Path) {
     let error = try_open(dir).unwrap_err();
     assert!(matches!(error, OpenError::Vanished { .. }), "{error:?}");
-    assert!(told(&error).contains("provost ledger backup"), "{error}");
+    assert!(error_chain(&error).contains("provost ledger backup"), "{error}");
     let error = SqliteReader::open(dir).unwrap_err();
     assert!(matches!(error, OpenError::Vanished { .. }), "{error:?}");
 }

@@ -14,7 +14,7 @@ use crate::roles::{FEW, PAIR, Role, command};
 const KILLS: u64 = 32;
 
 #[test]
-fn acknowledged_batches_survive_being_killed() {
+fn acknowledged_batches_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut last_acknowledged = 0;
     for round in 0..KILLS {
@@ -38,7 +38,7 @@ fn acknowledged_batches_survive_being_killed() {
 }
 
 #[test]
-fn a_batch_that_was_not_committed_is_gone() {
+fn uncommitted_batch_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/a", &["x"]);
     assert!(!run(command(Role::DieStaged, dir.path(), &[])).0);
@@ -48,7 +48,7 @@ fn a_batch_that_was_not_committed_is_gone() {
 }
 
 #[test]
-fn an_archiving_that_was_cut_short_loses_nothing() {
+fn interrupted_archiving_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open(dir.path());
     add(&mut ledger, "session/a", &["x", "close"]);
@@ -67,7 +67,7 @@ fn an_archiving_that_was_cut_short_loses_nothing() {
 }
 
 #[test]
-fn the_disk_has_a_batch_before_it_is_acknowledged() {
+fn batch_is_synced_before_acknowledgement() {
     if !strace_is_there() {
         return;
     }

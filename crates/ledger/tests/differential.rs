@@ -3,15 +3,16 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use provost_ledger::{
-    AppendError, ArchiveError, Batch, By, CardQuery, FoundBy, Idempotency, Ledger, MemLedger,
-    NewEvent, Owed, ReadLedger, Show, Snapshot, Sought, StreamWrite, Visit, Words, export,
+    AppendError, ArchiveError, IdempotentReply, Ledger, Lookup, MemLedger, NewEvent, PendingItem,
+    ProjectionQuery, ReadLedger, SearchTerms, StreamFilter, StreamSnapshot, StreamWrite, TermQuery,
+    TermSet, VisitFlow, WriteBatch, export,
 };
 
 use crate::common::{at, id, open_fast};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Append(Batch),
+    Append(WriteBatch),
     Archive(Vec<u8>),
 }
 
@@ -44,19 +45,19 @@ const STREAMS: u8 = 5;
 /// Another seed yields other batches; a failure is reproducible with the same one.
 const SEED: u64 = 1;
 
-fn batches() -> impl Strategy<Value = Batch> {
+fn batches() -> impl Strategy<Value = WriteBatch> {
     let replies = prop::collection::vec((0..12_u8, 0..3_u8), 0..2);
     let replies = prop_oneof![3 => Just(Vec::new()), 1 => replies];
     (0..100_i64, prop::collection::vec(writes(), 0..4), replies).prop_map(
         |(ms, writes, replies)| {
             let idempotency = replies
                 .into_iter()
-                .map(|(key, reply)| Idempotency {
+                .map(|(key, reply)| IdempotentReply {
                     key: format!("k{key}"),
                     reply: reply.to_string(),
                 })
                 .collect();
-            Batch { at: at(ms), writes, idempotency }
+            WriteBatch { at: at(ms), writes, idempotency }
         },
     )
 }
@@ -72,14 +73,14 @@ fn writes() -> impl Strategy<Value = StreamWrite> {
             expected,
             events: events.into_iter().map(|(k, v)| new_event(k, v)).collect(),
             open,
-            owed: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
-            found_by: snapshot.is_none().then(|| FoundBy {
-                name: Words::of([if open { "wide open" } else { "wider" }]),
-                words: Words::of([format!("more {stream}").as_str()]),
-                parts: Words::of(["part"]),
+            pending: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
+            search_terms: snapshot.is_none().then(|| SearchTerms {
+                name: TermSet::from_texts([if open { "wide open" } else { "wider" }]),
+                words: TermSet::from_texts([format!("more {stream}").as_str()]),
+                parts: TermSet::from_texts(["part"]),
             }),
-            card: open.then(|| format!("{{\"s\":{stream}}}")),
-            snapshot: snapshot.map(|n| Snapshot { fold_version: n, data: n.to_string() }),
+            projection: open.then(|| format!("{{\"s\":{stream}}}")),
+            snapshot: snapshot.map(|n| StreamSnapshot { fold_version: n, data: n.to_string() }),
         })
 }
 
@@ -93,12 +94,12 @@ fn new_event(kind: u8, v: u16) -> NewEvent {
         v,
         actor: "user/1".to_owned(),
         data: format!("[{kind}]"),
-        words: Words::of([format!("word{kind} common").as_str()]),
+        search_terms: TermSet::from_texts([format!("word{kind} common").as_str()]),
     }
 }
 
-fn new_owed(key: u8, due: Option<u64>) -> Owed {
-    Owed { key: format!("o{key}"), kind: "effect".to_owned(), due_mono_ms: due }
+fn new_owed(key: u8, due: Option<u64>) -> PendingItem {
+    PendingItem { key: format!("o{key}"), kind: "effect".to_owned(), due_mono_ms: due }
 }
 
 fn with_likely_versions(step: Step, ledger: &MemLedger) -> Step {
@@ -128,27 +129,27 @@ fn carry_out(ledger: &mut impl Ledger, step: &Step) -> String {
 
 /// The search results, by words, parts, names and ids.
 fn found(ledger: &dyn ReadLedger) -> Vec<String> {
-    let sought = |text: &str| Sought::new(text).unwrap();
+    let sought = |text: &str| TermQuery::new(text).unwrap();
     let (open, wide, part) = (sought("wide more"), sought("wid"), sought("part"));
     let mut all = Vec::new();
     for kind in ["session", "run"] {
         for by in [
-            By::Words(&open),
-            By::Words(&wide),
-            By::Parts(&part),
-            By::Name("Open"),
-            By::Name("wid"),
+            Lookup::Words(&open),
+            Lookup::Words(&wide),
+            Lookup::Parts(&part),
+            Lookup::Name("Open"),
+            Lookup::Name("wid"),
         ] {
             let told = ledger.find_streams(kind, by, 3, &mut |card| {
                 all.push(format!("{card:?}"));
-                Visit::Continue(())
+                VisitFlow::Continue(())
             });
             assert!(told.unwrap());
         }
         for text in ["common", "wor", "word1 common", "nothing"] {
-            let visit = &mut |record: provost_ledger::RecordedRef<'_>| {
+            let visit = &mut |record: provost_ledger::RecordedEventRef<'_>| {
                 all.push(format!("{text} {record:?}"));
-                Visit::Continue(())
+                VisitFlow::Continue(())
             };
             ledger.find_events(kind, &sought(text), 4, visit).unwrap();
         }
@@ -159,14 +160,16 @@ fn found(ledger: &dyn ReadLedger) -> Vec<String> {
 /// Everything that can be read.
 fn picture(ledger: &dyn ReadLedger) -> String {
     let mut cards = Vec::new();
-    for (kind, show) in
-        [("session", Show::OpenFirst), ("run", Show::OpenFirst), ("run", Show::ClosedOnly)]
-    {
-        let query = CardQuery { kind, show, after: None, limit: 3 };
+    for (kind, show) in [
+        ("session", StreamFilter::OpenFirst),
+        ("run", StreamFilter::OpenFirst),
+        ("run", StreamFilter::ClosedOnly),
+    ] {
+        let query = ProjectionQuery { kind, show, after: None, limit: 3 };
         let next = ledger
-            .cards(query, &mut |card| {
+            .list_projections(query, &mut |card| {
                 cards.push(format!("{card:?}"));
-                Visit::Continue(())
+                VisitFlow::Continue(())
             })
             .unwrap();
         cards.push(format!("{next:?}"));
@@ -178,7 +181,7 @@ fn picture(ledger: &dyn ReadLedger) -> String {
     format!(
         "{cards:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
         ledger.open_streams().unwrap(),
-        ledger.due(25).unwrap(),
+        ledger.due_timers(25).unwrap(),
         ledger.archivable(at(50).wall_ms, 2).unwrap(),
         ledger.read_after(3, 5).unwrap(),
         String::from_utf8(text).unwrap(),

@@ -8,13 +8,13 @@ use crate::crash::run;
 use crate::roles::{Role, command};
 
 #[test]
-fn a_full_disk_is_told_and_outlived() {
+fn full_disk_is_reported_and_survived() {
     let dir = tempfile::tempdir().unwrap();
     play_mounted(Role::FillDisk, dir.path(), "mount -t tmpfs -o size=3m none \"$0\"");
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_is_told() {
+fn read_only_disk_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/a", &["x"]);
     let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";

@@ -3,25 +3,27 @@
 use std::io::{BufReader, Read};
 
 use provost_ledger::{
-    ImportError, Ledger, LineError, MAX_LINE_BYTES, Open, ReadLedger, SqliteLedger, SqliteReader,
-    export, verify,
+    ImportError, Ledger, LineError, MAX_LINE_BYTES, OpenStreamPolicy, ReadLedger, SqliteLedger,
+    SqliteReader, export, verify,
 };
 
 use crate::common::{
-    add, all_records, batch, event, event_with, fold, id, open_fast, reply, told, write,
+    add, all_records, batch, error_chain, event, event_with, fold, id, open_fast, reply, write,
 };
 
 #[test]
-fn an_import_exports_the_same() {
+fn import_exports_the_same_bytes() {
     let (dir, text) = exported();
     let other = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(other.path());
-    let counts = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap();
+    let counts = ledger
+        .import(&mut text.as_bytes(), &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen)
+        .unwrap();
     assert_eq!((counts.streams, counts.records, counts.replies), (3, 7, 2));
     assert_eq!(export_of(&ledger), text);
     let original = open_fast(dir.path());
     assert_eq!(ledger.open_streams().unwrap().len(), original.open_streams().unwrap().len());
-    assert_eq!(ledger.due(u64::MAX).unwrap(), original.due(u64::MAX).unwrap());
+    assert_eq!(ledger.due_timers(u64::MAX).unwrap(), original.due_timers(u64::MAX).unwrap());
     assert_eq!(ledger.last_seq().unwrap(), original.last_seq().unwrap());
     let next = add(&mut ledger, "session/c", &["y"]);
     assert_eq!(next.first_seq(), original.last_seq().unwrap() + 1);
@@ -31,7 +33,7 @@ fn an_import_exports_the_same() {
 }
 
 #[test]
-fn open_streams_of_another_home_are_closed_and_those_of_the_own_go_on() {
+fn import_closes_open_streams_of_another_home() {
     let (dir, _) = exported();
     let original = open_fast(dir.path());
     let mut text = Vec::new();
@@ -44,17 +46,17 @@ fn open_streams_of_another_home_are_closed_and_those_of_the_own_go_on() {
         let mut ledger = open_fast(other.path());
         let mut close = |stream: &_, records: &[_]| {
             let folded = fold(stream, records)?;
-            let paid = folded.owed.iter().map(|owed| format!("pay:{}", owed.key));
+            let paid = folded.pending.iter().map(|owed| format!("pay:{}", owed.key));
             let ends = paid.chain(folded.open.then(|| "close".to_owned()));
             Ok(ends.map(|kind| (records[0].at, event(&kind))).collect())
         };
-        let only = Open::OnlyOf { home, close: &mut close };
+        let only = OpenStreamPolicy::CloseForeign { home, close: &mut close };
         let counts = ledger.import(&mut &text[..], &|_, _| true, &mut fold, only).unwrap();
         assert_eq!((counts.closed, counts.records), (closed, 7), "{home:?}");
         assert_eq!(ledger.open_streams().unwrap().len() as u64, open - closed, "{home:?}");
         let added = if closed == 0 { 0 } else { closed + 2 };
         assert_eq!(ledger.last_seq().unwrap(), last + added, "two were owed: {home:?}");
-        assert_eq!(ledger.due(u64::MAX).unwrap().is_empty(), closed > 0, "{home:?}");
+        assert_eq!(ledger.due_timers(u64::MAX).unwrap().is_empty(), closed > 0, "{home:?}");
         drop(ledger);
         let report = verify(&SqliteReader::open(other.path()).unwrap(), &mut fold).unwrap();
         assert!(report.is_clean(), "{report:?}");
@@ -62,7 +64,7 @@ fn open_streams_of_another_home_are_closed_and_those_of_the_own_go_on() {
 }
 
 #[test]
-fn lines_are_json_with_a_header_and_an_end() {
+fn export_is_json_lines_with_header_and_trailer() {
     let (_dir, text) = exported();
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -77,30 +79,30 @@ fn lines_are_json_with_a_header_and_an_end() {
 }
 
 #[test]
-fn a_cut_off_file_is_refused_wherever_it_is_cut() {
+fn truncated_export_is_refused_at_any_cut() {
     let (_dir, text) = exported();
     for end in (0..text.len() - 1).step_by(7).chain([text.len() - 1]) {
         let error = refused(&text.as_bytes()[..end]);
         let whole = text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count();
         let line = format!("line {}:", whole + 1);
-        assert!(told(&error).starts_with(&line), "cut at {end}: {}", told(&error));
+        assert!(error_chain(&error).starts_with(&line), "cut at {end}: {}", error_chain(&error));
     }
 }
 
 #[test]
-fn an_altered_file_is_refused_with_the_line() {
+fn changed_export_is_refused_with_its_line() {
     let (_dir, text) = exported();
     for position in (0..text.len()).step_by(11) {
         let mut bytes = text.clone().into_bytes();
         bytes[position] ^= 1;
         let line = text.as_bytes()[..position].iter().filter(|b| **b == b'\n').count() + 1;
-        let error = told(&refused(&bytes));
+        let error = error_chain(&refused(&bytes));
         assert!(error.starts_with(&format!("line {line}:")), "changed at {position}: {error}");
     }
 }
 
 #[test]
-fn removed_exchanged_and_added_lines_are_refused() {
+fn removed_swapped_and_added_lines_are_refused() {
     let (_dir, text) = exported();
     let lines: Vec<&str> = text.lines().collect();
     let joined = |lines: &[&str]| lines.join("\n") + "\n";
@@ -113,40 +115,47 @@ fn removed_exchanged_and_added_lines_are_refused() {
     for (name, bad, line) in
         [("removed", removed, 4), ("exchanged", exchanged, 3), ("added", added, 12)]
     {
-        let error = told(&refused(joined(&bad).as_bytes()));
+        let error = error_chain(&refused(joined(&bad).as_bytes()));
         assert!(error.starts_with(&format!("line {line}:")), "{name}: {error}");
     }
 }
 
 #[test]
-fn other_texts_and_endless_lines_are_refused() {
+fn other_text_and_endless_lines_are_refused() {
     for bad in ["", "\n", "{}\n", "hello\n", "\u{feff}{}\n"] {
-        let error = told(&refused(bad.as_bytes()));
+        let error = error_chain(&refused(bad.as_bytes()));
         assert!(error.starts_with("line 1:"), "{bad:?}: {error}");
     }
     let mut endless = BufReader::new(std::io::repeat(b'x').take(100 * MAX_LINE_BYTES as u64));
     let dir = tempfile::tempdir().unwrap();
     let error = open_fast(dir.path())
-        .import(&mut endless, &|_, _| true, &mut fold, Open::GoOn)
+        .import(&mut endless, &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen)
         .unwrap_err();
     assert!(matches!(error, ImportError::Line(LineError::TooLong { line: 1 })), "{error:?}");
 }
 
 #[test]
-fn unknown_kinds_and_refusing_folds_leave_it_empty() {
+fn unknown_kind_or_failed_fold_imports_nothing() {
     let (_dir, text) = exported();
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let known = &|kind: &str, _| kind != "close";
-    let error = ledger.import(&mut text.as_bytes(), known, &mut fold, Open::GoOn).unwrap_err();
-    assert!(told(&error).contains("line 4: this program does not know `close`"), "{error}");
+    let error = ledger
+        .import(&mut text.as_bytes(), known, &mut fold, OpenStreamPolicy::KeepOpen)
+        .unwrap_err();
+    assert!(error_chain(&error).contains("line 4: this program does not know `close`"), "{error}");
     let mut no = |_: &_, _: &[_]| Err("no".to_owned());
-    let error = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut no, Open::GoOn).unwrap_err();
+    let error = ledger
+        .import(&mut text.as_bytes(), &|_, _| true, &mut no, OpenStreamPolicy::KeepOpen)
+        .unwrap_err();
     assert!(matches!(error, ImportError::Fold { .. }), "{error:?}");
     assert_eq!((ledger.last_seq().unwrap(), all_records(&ledger).len()), (0, 0));
-    ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap();
-    let again =
-        ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap_err();
+    ledger
+        .import(&mut text.as_bytes(), &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen)
+        .unwrap();
+    let again = ledger
+        .import(&mut text.as_bytes(), &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen)
+        .unwrap_err();
     assert!(matches!(again, ImportError::NotEmpty), "{again:?}");
 }
 
@@ -179,7 +188,7 @@ fn refused(bytes: &[u8]) -> ImportError {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let mut input = bytes;
-    let result = ledger.import(&mut input, &|_, _| true, &mut fold, Open::GoOn);
+    let result = ledger.import(&mut input, &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen);
     let error = result.expect_err("a bad file was imported");
     assert!(matches!(error, ImportError::Line(_)), "{error:?}");
     assert_eq!((ledger.last_seq().unwrap(), ledger.open_streams().unwrap().len()), (0, 0));

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 
 use provost_ledger::{
-    AppendError, Ledger, Loss, OpenError, ReadLedger, SqliteLedger, SqliteReader, verify,
+    AppendError, Ledger, LedgerLoss, OpenError, ReadLedger, SqliteLedger, SqliteReader, verify,
 };
 
 use crate::common::{add, all_records, batch, event, fold, id, open, try_open, write};
@@ -37,7 +37,7 @@ fn cut(path: &Path, bytes: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-fn losses(dir: &Path) -> Option<Loss> {
+fn losses(dir: &Path) -> Option<LedgerLoss> {
     let reader = SqliteReader::open(dir).unwrap();
     let (found, records) = (reader.loss(), all_records(&reader).len());
     drop(reader);
@@ -48,7 +48,7 @@ fn losses(dir: &Path) -> Option<Loss> {
 }
 
 #[test]
-fn log_cut_anywhere_is_noticed_if_an_acknowledged_event_is_gone() {
+fn truncated_log_with_lost_event_is_noticed() {
     let (dir, acknowledged) = killed(20);
     let whole = fs::metadata(dir.path().join("ledger.db-wal")).unwrap().len();
     let (mut noticed, mut harmless) = (0, 0);
@@ -89,7 +89,7 @@ fn zeroed_page_in_the_log_is_noticed() {
 }
 
 #[test]
-fn older_copy_is_noticed_with_and_without_its_log() {
+fn restored_older_copy_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/first", &["x"]);
     let checkpointed = fs::read(dir.path().join("ledger.db")).unwrap();
@@ -113,7 +113,7 @@ fn older_copy_is_noticed_with_and_without_its_log() {
 }
 
 #[test]
-fn log_that_was_deleted_is_noticed() {
+fn deleted_log_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/first", &["x"]);
     let acknowledged = kill_after(dir.path(), 5);
@@ -139,7 +139,7 @@ fn other_ledger_of_the_same_length_is_noticed() {
 }
 
 #[test]
-fn archived_last_record_is_no_loss() {
+fn archived_last_record_is_not_a_loss() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open(dir.path());
     add(&mut ledger, "session/a", &["x", "close"]);
@@ -149,7 +149,7 @@ fn archived_last_record_is_no_loss() {
 }
 
 #[test]
-fn commit_without_its_mark_is_no_loss() {
+fn commit_without_its_mark_is_not_a_loss() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/a", &["x"]);
     for role in [Role::DieUnmarked, Role::DieStaged] {
@@ -160,7 +160,7 @@ fn commit_without_its_mark_is_no_loss() {
 }
 
 #[test]
-fn mark_that_cannot_be_written_is_no_loss_and_no_failure() {
+fn unwritable_mark_is_neither_loss_nor_failure() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));
     let head = dir.path().join("ledger.head");
@@ -180,7 +180,7 @@ fn mark_that_cannot_be_written_is_no_loss_and_no_failure() {
 }
 
 #[test]
-fn lossy_ledger_is_read_only_and_stays_as_it_is() {
+fn lossy_ledger_is_read_only_and_unchanged() {
     let (dir, _) = killed(20);
     let wal = dir.path().join("ledger.db-wal");
     cut(&wal, fs::metadata(&wal).unwrap().len() / 2);
@@ -201,7 +201,7 @@ fn lossy_ledger_is_read_only_and_stays_as_it_is() {
 }
 
 #[test]
-fn accepted_loss_uses_no_number_again() {
+fn accepted_loss_reuses_no_number() {
     let (dir, acknowledged) = killed(20);
     let wal = dir.path().join("ledger.db-wal");
     cut(&wal, fs::metadata(&wal).unwrap().len() / 2);
@@ -223,7 +223,7 @@ fn accepted_loss_uses_no_number_again() {
 }
 
 #[test]
-fn backup_opens_as_it_is_and_copied_over_a_newer_ledger_it_is_noticed() {
+fn backup_opens_and_is_noticed_over_newer_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let (home, backup) = (dir.path().join("home"), dir.path().join("backup"));
     let mut ledger = open(&home);

@@ -5,16 +5,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use provost_ledger::{
-    AppendError, ArchiveError, BackupError, By, CardRef, Durability, Ledger, OpenError, ReadLedger,
-    SqliteLedger, SqliteReader, Visit, verify,
+    AppendError, ArchiveError, BackupError, Durability, Ledger, Lookup, OpenError, ProjectionRef,
+    ReadLedger, SqliteLedger, SqliteReader, VisitFlow, verify,
 };
 
 use crate::common::{
-    add, all_records, batch, event, fold, id, open, open_fast, open_with, told, try_open, write,
+    add, all_records, batch, error_chain, event, fold, id, open, open_fast, open_with, try_open,
+    write,
 };
 
 #[test]
-fn everything_is_private_to_its_owner() {
+fn ledger_files_are_private() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("a/b");
     let mut ledger = open(&home);
@@ -31,7 +32,7 @@ fn everything_is_private_to_its_owner() {
 }
 
 #[test]
-fn what_was_appended_is_there_after_opening_again() {
+fn appended_events_survive_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open(dir.path());
     add(&mut ledger, "session/a", &["x", "owe:k"]);
@@ -43,20 +44,20 @@ fn what_was_appended_is_there_after_opening_again() {
 }
 
 #[test]
-fn a_second_writer_is_told_who_holds_the_lock() {
+fn second_writer_error_names_the_lock_owner() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path());
     let error = try_open(dir.path()).unwrap_err();
     let OpenError::Locked { pid, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*pid, Some(std::process::id()));
-    assert!(told(&error).contains("ledger.lock"), "{error}");
+    assert!(error_chain(&error).contains("ledger.lock"), "{error}");
     drop(first);
     open(dir.path());
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_lock_is_let_go_though_a_child_still_has_the_file() {
+fn lock_is_released_though_child_has_the_file() {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags};
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path());
@@ -76,7 +77,7 @@ fn the_lock_is_let_go_though_a_child_still_has_the_file() {
 }
 
 #[test]
-fn a_reader_needs_no_lock_and_makes_no_ledger() {
+fn reader_needs_no_lock_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("none");
     assert!(matches!(SqliteReader::open(&missing).unwrap_err(), OpenError::Missing { .. }));
@@ -88,7 +89,7 @@ fn a_reader_needs_no_lock_and_makes_no_ledger() {
 }
 
 #[test]
-fn events_of_the_future_make_it_read_only() {
+fn unknown_event_kinds_make_it_read_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open(dir.path());
     add(&mut ledger, "session/a", &["x", "hyperdrive", "close"]);
@@ -110,7 +111,7 @@ fn events_of_the_future_make_it_read_only() {
 }
 
 #[test]
-fn a_refused_batch_leaves_no_kind_behind() {
+fn refused_batch_records_no_kind() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open(dir.path());
     let mut wrong = write(&ledger, "session/a", &[event("hyperdrive")]);
@@ -127,7 +128,7 @@ fn a_refused_batch_leaves_no_kind_behind() {
 }
 
 #[test]
-fn newer_tables_are_refused_and_left_alone() {
+fn newer_schema_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     add(&mut open(dir.path()), "session/a", &["x"]);
     let db = dir.path().join("ledger.db");
@@ -141,7 +142,7 @@ fn newer_tables_are_refused_and_left_alone() {
 }
 
 #[test]
-fn another_programs_database_is_refused() {
+fn foreign_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("ledger.db");
     let foreign = rusqlite::Connection::open(&db).unwrap();
@@ -152,7 +153,7 @@ fn another_programs_database_is_refused() {
 }
 
 #[test]
-fn a_creation_that_was_interrupted_is_finished() {
+fn interrupted_creation_is_finished() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("ledger.db"), b"").unwrap();
     drop(open(dir.path()));
@@ -165,7 +166,7 @@ fn a_creation_that_was_interrupted_is_finished() {
 }
 
 #[test]
-fn a_backup_is_a_whole_ledger_and_overwrites_nothing() {
+fn backup_is_complete_and_overwrites_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (home, copy) = (dir.path().join("home"), dir.path().join("copy"));
     let mut ledger = open(&home);
@@ -186,7 +187,7 @@ fn a_backup_is_a_whole_ledger_and_overwrites_nothing() {
 }
 
 #[test]
-fn a_ledger_of_before_the_index_is_taken_into_it() {
+fn ledger_without_index_is_indexed() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     add(&mut ledger, "session/first", &["x"]);
@@ -199,11 +200,11 @@ fn a_ledger_of_before_the_index_is_taken_into_it() {
     drop(old);
     let found = |ledger: &dyn ReadLedger| {
         let mut names = Vec::new();
-        let visit = &mut |card: CardRef<'_>| {
+        let visit = &mut |card: ProjectionRef<'_>| {
             names.push(card.stream.to_owned());
-            Visit::Continue(())
+            VisitFlow::Continue(())
         };
-        let told = ledger.find_streams("session", By::Name("first"), 9, visit).unwrap();
+        let told = ledger.find_streams("session", Lookup::Name("first"), 9, visit).unwrap();
         (told, names)
     };
     let reader = SqliteReader::open(dir.path()).unwrap();
@@ -214,7 +215,7 @@ fn a_ledger_of_before_the_index_is_taken_into_it() {
     assert!(verify(&SqliteReader::open(dir.path()).unwrap(), &mut fold).unwrap().is_clean());
     // A stream that cannot be folded is still found by its id.
     let mut poisoned = |_: &_, _: &_| Err("poisoned".to_owned());
-    assert_eq!(ledger.index_rest(&mut poisoned).unwrap(), 1);
-    assert_eq!(ledger.index_rest(&mut fold).unwrap(), 0);
+    assert_eq!(ledger.index_missing(&mut poisoned).unwrap(), 1);
+    assert_eq!(ledger.index_missing(&mut fold).unwrap(), 0);
     assert_eq!(found(&ledger), (true, vec!["session/first".to_owned()]));
 }

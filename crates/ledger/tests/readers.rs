@@ -11,7 +11,7 @@ use crate::common::{batch, event, id, open_fast, write};
 const BATCHES: u64 = 400;
 
 #[test]
-fn readers_see_whole_batches_in_order() {
+fn readers_see_complete_batches_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let done = AtomicBool::new(false);
@@ -53,7 +53,7 @@ fn compare(reader: &SqliteReader, done: &AtomicBool) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     while !done.load(Ordering::Acquire) {
         reader
-            .frozen(&mut |ledger| {
+            .read_consistent(&mut |ledger| {
                 let a = ledger.read_stream(&id("session/a"), 0).unwrap().len();
                 let b = ledger.read_stream(&id("inbox/a"), 0).unwrap().len();
                 assert_eq!(a, b, "a batch was seen in half");

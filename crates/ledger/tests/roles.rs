@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use provost_ledger::{
-    AppendError, Durability, Error, Ledger, Point, ReadLedger, SqliteReader, verify,
+    AppendError, Durability, Error, Ledger, ReadLedger, SqliteReader, StoragePoint, verify,
 };
 
 use crate::common::{
-    add, batch, event, event_with, fold, id, open, open_with, told, try_open, write,
+    add, batch, error_chain, event, event_with, fold, id, open, open_with, try_open, write,
 };
 
 const ROLE: &str = "PROVOST_LEDGER_TEST_ROLE";
@@ -60,14 +60,14 @@ impl Role {
             Self::DurableFew => append_pairs(home, Durability::Full, FEW),
             Self::UndurableFew => append_pairs(home, Durability::ProcessOnly, FEW),
             Self::DieArchiving => {
-                let mut ledger = dying(home, Point::ArchiveWritten);
+                let mut ledger = dying(home, StoragePoint::ArchiveWritten);
                 ledger.archive(&[id("session/a"), id("session/b")]).unwrap();
             }
             Self::DieStaged => {
-                add(&mut dying(home, Point::AppendStaged), "session/a", &["lost"]);
+                add(&mut dying(home, StoragePoint::AppendStaged), "session/a", &["lost"]);
             }
             Self::DieUnmarked => {
-                add(&mut dying(home, Point::AppendCommitted), "session/a", &["unmarked"]);
+                add(&mut dying(home, StoragePoint::AppendCommitted), "session/a", &["unmarked"]);
             }
             Self::FillDisk => fill_disk(home),
             Self::ReadOnlyDisk => read_only_disk(home),
@@ -125,7 +125,7 @@ fn say(line: &str) {
 }
 
 /// A ledger whose process is killed when it reaches a point.
-fn dying(home: &Path, fatal: Point) -> provost_ledger::SqliteLedger {
+fn dying(home: &Path, fatal: StoragePoint) -> provost_ledger::SqliteLedger {
     let mut ledger = open(home);
     ledger.set_probe(Box::new(move |point| {
         if point == fatal {
@@ -174,12 +174,12 @@ fn fill_disk(home: &Path) {
 }
 
 fn read_only_disk(home: &Path) {
-    let error = told(&try_open(&home.join("new")).unwrap_err());
+    let error = error_chain(&try_open(&home.join("new")).unwrap_err());
     assert!(
         error.contains("could not create the directory") && error.contains("ead-only"),
         "{error}"
     );
-    let error = told(&try_open(home).unwrap_err());
+    let error = error_chain(&try_open(home).unwrap_err());
     assert!(error.contains("ledger.lock") && error.contains("ead-only"), "{error}");
     say("played\n");
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use provost_ledger::{
-    CardQuery, Error, Ledger, OpenError, ReadLedger, Report, Show, Snapshot, SqliteReader, Visit,
-    verify,
+    Error, Ledger, OpenError, ProjectionQuery, ReadLedger, SqliteReader, StreamFilter,
+    StreamSnapshot, VerifyReport, VisitFlow, verify,
 };
 
 use crate::common::{FOLD_VERSION, add, batch, event, fold, id, open_fast, try_open, write};
 
 #[test]
-fn a_sound_ledger_is_clean() {
+fn intact_ledger_is_clean() {
     let dir = sound();
     let report = check(dir.path());
     assert!(report.is_clean(), "{report:?}");
@@ -18,7 +18,7 @@ fn a_sound_ledger_is_clean() {
 }
 
 #[test]
-fn each_difference_is_listed_with_its_stream() {
+fn each_mismatch_is_listed_with_its_stream() {
     let spoils = [
         ("DELETE FROM event WHERE stream = 'session/a' AND version = 2", "version 2 is missing"),
         ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "its row says 9 events"),
@@ -64,7 +64,7 @@ fn damage_of_the_whole_file_is_listed() {
 }
 
 #[test]
-fn one_unreadable_record_hides_no_other() {
+fn unreadable_record_does_not_hide_others() {
     let dir = sound();
     spoil(dir.path(), "UPDATE event SET data = CAST(x'ff' AS TEXT) WHERE seq IN (2, 5)");
     spoil(dir.path(), "UPDATE stream SET card = CAST(x'ff' AS TEXT) WHERE id = 'session/b'");
@@ -81,18 +81,19 @@ fn one_unreadable_record_hides_no_other() {
     assert_eq!(reader.read_stream(&id("session/c"), 0).unwrap().len(), 2);
     assert_eq!(reader.open_streams().unwrap().len(), 2);
     let mut cards = 0;
-    let query = CardQuery { kind: "session", show: Show::OpenFirst, after: None, limit: 9 };
+    let query =
+        ProjectionQuery { kind: "session", show: StreamFilter::OpenFirst, after: None, limit: 9 };
     reader
-        .cards(query, &mut |_| {
+        .list_projections(query, &mut |_| {
             cards += 1;
-            Visit::Continue(())
+            VisitFlow::Continue(())
         })
         .unwrap();
     assert_eq!(cards, 4);
 }
 
 #[test]
-fn a_snapshot_of_another_fold_is_stale_not_wrong() {
+fn snapshot_of_another_fold_is_stale() {
     let dir = sound();
     spoil(dir.path(), "UPDATE snapshot SET fold_version = 2, data = 'z'");
     let report = check(dir.path());
@@ -101,7 +102,7 @@ fn a_snapshot_of_another_fold_is_stale_not_wrong() {
 }
 
 #[test]
-fn caches_can_be_made_anew() {
+fn caches_can_be_rebuilt() {
     let dir = sound();
     spoil(dir.path(), "UPDATE stream SET card = '{}', open = 0 WHERE id = 'session/a'");
     spoil(dir.path(), "DELETE FROM owed");
@@ -118,8 +119,10 @@ fn sound() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let mut first = write(&ledger, "session/a", &[event("x"), event("owe:k")]);
-    first.snapshot =
-        Some(Snapshot { fold_version: FOLD_VERSION, data: first.card.clone().unwrap() });
+    first.snapshot = Some(StreamSnapshot {
+        fold_version: FOLD_VERSION,
+        data: first.projection.clone().unwrap(),
+    });
     ledger.append(batch(vec![first])).unwrap();
     add(&mut ledger, "session/a", &["y"]);
     add(&mut ledger, "session/b", &["x", "y"]);
@@ -135,6 +138,6 @@ fn spoil(dir: &Path, sql: &str) {
     db.execute_batch(sql).unwrap();
 }
 
-fn check(dir: &Path) -> Report {
+fn check(dir: &Path) -> VerifyReport {
     verify(&SqliteReader::open(dir).unwrap(), &mut fold).unwrap()
 }

@@ -16,10 +16,10 @@ use crate::{
     commands::{
         adopt, agent_hook, agent_tools, answer, approve, attach, audit, cancel, check, compact,
         completions, config, criteria, cycle, daemon, discover, doctor, events, exit_codes, export,
-        finish, gc, graph, guide, handoff, import, inbox, interrupt, ledger, limit, logs, looping,
-        ls, manager, monitor, pair, plan, presets, rename, replay, report, report_card, resolve,
-        resume, run, search, send, serve, skills, spawn, status, stop, task, telemetry, tour,
-        trust,
+        finish, gc, graph, guide, handoff, import, inbox, interrupt, ledger, limit, logs,
+        loop_command, ls, manager, monitor, pair, plan, presets, rename, replay, report,
+        report_card, resolve, resume, run, search, send, serve, skills, spawn, status, stop, task,
+        telemetry, tour, trust,
     },
     context::Context,
     error::{Error, usage},
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) const HOLD: &str = "hold";
 
 /// The result of a command: its exit code, or an error.
-pub(crate) type Outcome = Result<ExitCode, Error>;
+pub(crate) type CliResult = Result<ExitCode, Error>;
 
 /// Run coding agents, see what they are really doing, and verify their work
 #[derive(Debug, Parser)]
@@ -46,11 +46,11 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     Run(Box<run::RunArgs>),
     Plan(Box<plan::PlanArgs>),
     Graph(graph::GraphArgs),
@@ -89,7 +89,7 @@ enum Command {
     Inbox(inbox::InboxArgs),
     Criteria(criteria::CriteriaArgs),
     Check(check::CheckArgs),
-    Loop(looping::LoopArgs),
+    Loop(loop_command::LoopArgs),
     Manager(manager::ManagerArgs),
     Cycle(cycle::CycleArgs),
     Finish(finish::FinishArgs),
@@ -122,9 +122,9 @@ pub(crate) fn main() -> ExitCode {
         return provost_holder::hold(Path::new(dir), std::io::stdin());
     }
     if let [_, command, argv @ ..] = arguments.as_slice()
-        && command == OsStr::new(attach::LEAD)
+        && command == OsStr::new(attach::LEAD_TERMINAL)
     {
-        return finish(&Context::new(false), attach::lead(argv));
+        return finish(&Context::new(false), attach::exec_as_terminal_leader(argv));
     }
     if let [_, command, rest @ ..] = arguments.as_slice()
         && command == OsStr::new(RUN_GIT)
@@ -133,7 +133,7 @@ pub(crate) fn main() -> ExitCode {
     }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => start(cli),
-        Err(error) => not_parsed(&error, &arguments),
+        Err(error) => report_parse_error(&error, &arguments),
     }
 }
 
@@ -143,7 +143,7 @@ fn run_git(arguments: &[OsString]) -> ExitCode {
     let mut parts = arguments.splitn(2, |word| word == OsStr::new("--"));
     let programs = parts.next().unwrap_or_default().iter().map(PathBuf::from).collect();
     let why = match parts.next() {
-        Some([program, args @ ..]) => provost_git::long::execute(programs, program, args),
+        Some([program, args @ ..]) => provost_git::long_call::execute(programs, program, args),
         Some([]) | None => std::io::Error::other("no command given"),
     };
     // The holder records this message.
@@ -161,91 +161,91 @@ fn start(cli: Cli) -> ExitCode {
     finish(&context, outcome)
 }
 
-fn finish(context: &Context, outcome: Outcome) -> ExitCode {
-    outcome.unwrap_or_else(|error| ExitCode::from(context.ui.fail(&error)))
+fn finish(context: &Context, outcome: CliResult) -> ExitCode {
+    outcome.unwrap_or_else(|error| ExitCode::from(context.ui.report_error(&error)))
 }
 
-fn dispatch(context: &Context, command: Command) -> Outcome {
+fn dispatch(context: &Context, command: CliCommand) -> CliResult {
     match command {
-        Command::Run(args) => run::run(context, &args),
-        Command::Plan(args) => plan::run(context, *args),
-        Command::Graph(args) => graph::run(context, &args),
-        Command::Serve(args) => serve::run(context, &args),
-        Command::Spawn(args) => spawn::run(context, &args),
-        Command::Discover(args) => discover::run(context, &args),
-        Command::Adopt(args) => adopt::run(context, &args),
-        Command::Ls(args) => ls::run(context, &args),
-        Command::Status(args) => status::run(context, &args),
-        Command::Logs(args) => logs::run(context, &args),
-        Command::Events(args) => events::run(context, &args),
-        Command::Replay(args) => replay::run(context, &args),
-        Command::Audit(args) => audit::run(context, &args),
-        Command::Search(args) => search::run(context, &args),
-        Command::Telemetry(args) => telemetry::run(context, &args),
-        Command::Export(args) => export::run(context, &args),
-        Command::Import(args) => import::run(context, &args),
-        Command::Monitor(args) => monitor::run(context, &args),
-        Command::Send(args) => send::run(context, &args),
-        Command::Answer(args) => answer::run(context, &args),
-        Command::Approve(args) => approve::approve(context, &args),
-        Command::Deny(args) => approve::deny(context, &args),
-        Command::Attach(args) => attach::run(context, &args),
-        Command::Interrupt(args) => interrupt::run(context, &args),
-        Command::Compact(args) => compact::run(context, &args),
-        Command::Stop(args) => stop::run(context, &args),
-        Command::Cancel(args) => cancel::run(context, &args),
-        Command::Resume(args) => resume::run(context, &args),
-        Command::Resolve(args) => resolve::run(context, &args),
-        Command::Limit(args) => limit::run(context, &args),
-        Command::Rename(args) => rename::run(context, &args),
-        Command::ReportCard(args) => report_card::run(context, &args),
-        Command::Report(args) => report::run(context, &args),
-        Command::Pair(args) => pair::run(context, &args),
-        Command::Handoff(args) => handoff::run(context, &args),
-        Command::Task(args) => task::run(context, &args),
-        Command::Inbox(args) => inbox::run(context, &args),
-        Command::Criteria(args) => criteria::run(context, &args),
-        Command::Check(args) => check::run(context, &args),
-        Command::Loop(args) => looping::run(context, &args),
-        Command::Cycle(args) => cycle::run(context, &args),
-        Command::Manager(args) => manager::run(context, &args),
-        Command::Finish(args) => finish::run(context, &args),
-        Command::Gc(args) => gc::run(context, &args),
-        Command::Doctor(args) => doctor::run(context, &args),
-        Command::Guide(args) => guide::run(context, &args),
-        Command::Tour(args) => tour::run(context, &args),
-        Command::Skills(args) => skills::run(context, &args),
-        Command::Presets(args) => presets::run(context, &args),
-        Command::Config(args) => config::run(context, &args),
-        Command::Trust(args) => trust::run(context, &args),
-        Command::Ledger(args) => ledger::run(context, &args),
-        Command::Daemon(args) => daemon::run(context, &args),
-        Command::Completions(args) => completions::run(context, &args),
-        Command::AgentTools(args) => agent_tools::run(context, &args),
-        Command::AgentHook(args) => agent_hook::run(context, &args),
-        Command::ExitCodes(args) => exit_codes::run(context, &args),
+        CliCommand::Run(args) => run::run(context, &args),
+        CliCommand::Plan(args) => plan::run(context, *args),
+        CliCommand::Graph(args) => graph::run(context, &args),
+        CliCommand::Serve(args) => serve::run(context, &args),
+        CliCommand::Spawn(args) => spawn::run(context, &args),
+        CliCommand::Discover(args) => discover::run(context, &args),
+        CliCommand::Adopt(args) => adopt::run(context, &args),
+        CliCommand::Ls(args) => ls::run(context, &args),
+        CliCommand::Status(args) => status::run(context, &args),
+        CliCommand::Logs(args) => logs::run(context, &args),
+        CliCommand::Events(args) => events::run(context, &args),
+        CliCommand::Replay(args) => replay::run(context, &args),
+        CliCommand::Audit(args) => audit::run(context, &args),
+        CliCommand::Search(args) => search::run(context, &args),
+        CliCommand::Telemetry(args) => telemetry::run(context, &args),
+        CliCommand::Export(args) => export::run(context, &args),
+        CliCommand::Import(args) => import::run(context, &args),
+        CliCommand::Monitor(args) => monitor::run(context, &args),
+        CliCommand::Send(args) => send::run(context, &args),
+        CliCommand::Answer(args) => answer::run(context, &args),
+        CliCommand::Approve(args) => approve::approve(context, &args),
+        CliCommand::Deny(args) => approve::deny(context, &args),
+        CliCommand::Attach(args) => attach::run(context, &args),
+        CliCommand::Interrupt(args) => interrupt::run(context, &args),
+        CliCommand::Compact(args) => compact::run(context, &args),
+        CliCommand::Stop(args) => stop::run(context, &args),
+        CliCommand::Cancel(args) => cancel::run(context, &args),
+        CliCommand::Resume(args) => resume::run(context, &args),
+        CliCommand::Resolve(args) => resolve::run(context, &args),
+        CliCommand::Limit(args) => limit::run(context, &args),
+        CliCommand::Rename(args) => rename::run(context, &args),
+        CliCommand::ReportCard(args) => report_card::run(context, &args),
+        CliCommand::Report(args) => report::run(context, &args),
+        CliCommand::Pair(args) => pair::run(context, &args),
+        CliCommand::Handoff(args) => handoff::run(context, &args),
+        CliCommand::Task(args) => task::run(context, &args),
+        CliCommand::Inbox(args) => inbox::run(context, &args),
+        CliCommand::Criteria(args) => criteria::run(context, &args),
+        CliCommand::Check(args) => check::run(context, &args),
+        CliCommand::Loop(args) => loop_command::run(context, &args),
+        CliCommand::Cycle(args) => cycle::run(context, &args),
+        CliCommand::Manager(args) => manager::run(context, &args),
+        CliCommand::Finish(args) => finish::run(context, &args),
+        CliCommand::Gc(args) => gc::run(context, &args),
+        CliCommand::Doctor(args) => doctor::run(context, &args),
+        CliCommand::Guide(args) => guide::run(context, &args),
+        CliCommand::Tour(args) => tour::run(context, &args),
+        CliCommand::Skills(args) => skills::run(context, &args),
+        CliCommand::Presets(args) => presets::run(context, &args),
+        CliCommand::Config(args) => config::run(context, &args),
+        CliCommand::Trust(args) => trust::run(context, &args),
+        CliCommand::Ledger(args) => ledger::run(context, &args),
+        CliCommand::Daemon(args) => daemon::run(context, &args),
+        CliCommand::Completions(args) => completions::run(context, &args),
+        CliCommand::AgentTools(args) => agent_tools::run(context, &args),
+        CliCommand::AgentHook(args) => agent_hook::run(context, &args),
+        CliCommand::ExitCodes(args) => exit_codes::run(context, &args),
     }
 }
 
 /// Handles arguments that do not parse. A request for help is not an error.
-fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     if wants_json(arguments) {
-        return not_parsed_json(error, arguments);
+        return report_parse_error_json(error, arguments);
     }
     // The exit code is the same if the message cannot be written.
-    drop(ui::parser_says(error));
-    ExitCode::from(if asked_for(error) { 0 } else { 2 })
+    drop(ui::print_parser_error(error));
+    ExitCode::from(if is_help_request(error) { 0 } else { 2 })
 }
 
 /// The same as JSON. `help` accepts no options, so the arguments are parsed again without `--json`.
-fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn report_parse_error_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let context = Context::new(true);
     let plain: Vec<_> = arguments.iter().filter(|argument| *argument != "--json").collect();
     if plain.get(1..) == Some(&[&OsString::from("help"), &OsString::from("exit-codes")]) {
         return finish(&context, exit_codes::run(&context, &exit_codes::ExitCodesArgs {}));
     }
     match Cli::try_parse_from(&plain) {
-        Err(help) if asked_for(&help) => {
+        Err(help) if is_help_request(&help) => {
             let text = help.render().to_string();
             let said = json!({"ok": true, "help": text.trim_end()});
             finish(&context, context.ui.result(said, &[]).map(|()| ExitCode::SUCCESS))
@@ -253,19 +253,19 @@ fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         Ok(_) | Err(_) => {
             let text = error.render().to_string();
             // The message repeats the user's input, which may contain terminal escapes.
-            let text = ui::clean_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+            let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
             finish(&context, Err(usage(text).next("provost --help").into()))
         }
     }
 }
 
-fn asked_for(error: &clap::Error) -> bool {
+fn is_help_request(error: &clap::Error) -> bool {
     matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
 }
 
 /// Whether a command shown as a hint parses. Words in capitals are placeholders for values.
 /// Commands of other programs are not checked.
-pub(crate) fn takes(hint: &str) -> bool {
+pub(crate) fn is_valid_hint(hint: &str) -> bool {
     let words: Vec<String> = shell_words(hint)
         .into_iter()
         .skip_while(|word| word.contains('=') && !word.starts_with('-'))
@@ -278,7 +278,7 @@ pub(crate) fn takes(hint: &str) -> bool {
     let to_be_said =
         [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     Cli::try_parse_from(&words).err().is_none_or(|error| {
-        asked_for(&error)
+        is_help_request(&error)
             || stand_ins.contains(&error.kind())
             || (hint.ends_with('…') && to_be_said.contains(&error.kind()))
     })
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parser_is_sound() {
+    fn parser_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_is_a_command_that_is_taken() {
+    fn hint_validation_accepts_only_commands() {
         for good in [
             "provost ls --all",
             "provost ledger archive --older-than AGE --apply",
@@ -341,7 +341,7 @@ mod tests {
             "provost manager ack --revision 0 --as 'a b'\\''s'",
             "git commit --allow-empty -m first",
         ] {
-            assert!(takes(good), "{good}");
+            assert!(is_valid_hint(good), "{good}");
         }
         for bad in [
             "provost ledger import FILE  (487 records)",
@@ -349,13 +349,13 @@ mod tests {
             "provost lst",
             "provost ls --everything",
         ] {
-            assert!(!takes(bad), "{bad}");
+            assert!(!is_valid_hint(bad), "{bad}");
         }
     }
 
     /// Covers hints that no other test shows.
     #[test]
-    fn every_hint_that_is_written_down_is_a_command() {
+    fn every_hint_in_the_sources_parses() {
         fn sources(dir: &Path, found: &mut Vec<String>) {
             for entry in std::fs::read_dir(dir).unwrap().flatten() {
                 let path = entry.path();
@@ -389,7 +389,7 @@ mod tests {
                     if hint.starts_with("provost WORD") {
                         continue;
                     }
-                    assert!(takes(&hint), "{hint}");
+                    assert!(is_valid_hint(&hint), "{hint}");
                     hints += 1;
                 }
             }
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn json_behind_the_double_dash_is_the_commands_own() {
+    fn json_after_double_dash_is_not_ours() {
         let arguments = |texts: &[&str]| texts.iter().map(OsString::from).collect::<Vec<_>>();
         assert!(wants_json(&arguments(&["provost", "ls", "--json"])));
         assert!(!wants_json(&arguments(&["provost", "spawn", "--", "x", "--json"])));

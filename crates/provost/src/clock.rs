@@ -13,24 +13,24 @@ pub(crate) fn now_ms() -> i64 {
 
 /// Returns the deadline of a wait that starts now.
 #[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
-pub(crate) fn after(time: Duration) -> Instant {
+pub(crate) fn deadline_after(time: Duration) -> Instant {
     Instant::now() + time
 }
 
 /// Returns the time left until a deadline, or zero once it has passed.
 #[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
-pub(crate) fn until(moment: Instant) -> Duration {
+pub(crate) fn time_until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
 /// Creates an id, for a session or as an idempotency key.
 #[expect(clippy::disallowed_methods, reason = "the command line creates ids")]
-pub(crate) fn mint() -> Uuid {
+pub(crate) fn new_id() -> Uuid {
     Uuid::now_v7()
 }
 
 /// Sleeps between two attempts to reach a daemon.
 #[expect(clippy::disallowed_methods, reason = "a missing daemon sends no events")]
-pub(crate) fn pause(time: Duration) {
+pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use provost_agents::{
-    Explicit, Found, Surroundings, features, find, find_codex,
-    home::{self, Login, Missing},
-    skills,
+    CodexSearch, NamedCodex, SearchEnvironment, features, find_codex,
+    home::{self, Login, MissingLogin},
+    locate, skills,
 };
-use provost_api::{ApiError, Code};
-use provost_config::{Choice, FilePath, Resolved, Source};
+use provost_api::{ApiError, ErrorCode};
+use provost_config::{FilePath, Resolved, Switchable, ValueSource};
 use provost_core::session::MultiAgent;
 
 use crate::{
@@ -30,11 +30,11 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 
 /// The configuration of Codex, and the environment that it is read in.
-pub(crate) struct Setup<'a> {
+pub(crate) struct CodexSetup<'a> {
     environment: &'a Environment,
     config: &'a Resolved,
     /// The base of relative paths in flags and variables.
-    here: PathBuf,
+    base_dir: PathBuf,
     pub(crate) user_home: PathBuf,
     /// The search path for programs.
     path: OsString,
@@ -42,18 +42,18 @@ pub(crate) struct Setup<'a> {
 
 /// Why a session cannot log in, and how to fix it.
 #[derive(Debug)]
-pub(crate) struct NoLogin {
-    pub(crate) found: String,
+pub(crate) struct LoginProblem {
+    pub(crate) problem: String,
     pub(crate) fix: String,
 }
 
 /// Returns whether the configuration allows Codex to start its own agents.
-pub(crate) fn said_multi_agent(config: &Resolved) -> Option<MultiAgent> {
+pub(crate) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
     config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
 }
 
-impl<'a> Setup<'a> {
+impl<'a> CodexSetup<'a> {
     pub(crate) fn new(
         environment: &'a Environment,
         config: &'a Resolved,
@@ -62,17 +62,23 @@ impl<'a> Setup<'a> {
             usage("Codex needs a home directory: HOME is not set").next("export HOME=DIRECTORY")
         })?;
         let path = environment.get("PATH").unwrap_or(DEFAULT_PATH).into();
-        Ok(Setup { environment, config, here: environment.here()?, user_home, path })
+        Ok(CodexSetup {
+            environment,
+            config,
+            base_dir: environment.current_dir()?,
+            user_home,
+            path,
+        })
     }
 
     /// The same for commands that only read. Directories of `PATH` are ignored if they are relative
     /// or inside the project of `cwd`.
-    pub(crate) fn to_look(
+    pub(crate) fn new_read_only(
         environment: &'a Environment,
         config: &'a Resolved,
         cwd: &Path,
     ) -> Result<Self, ApiError> {
-        let mut setup = Setup::new(environment, config)?;
+        let mut setup = CodexSetup::new(environment, config)?;
         let top = settings::project_top(cwd);
         let real = |dir: &Path| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         let counts = |dir: &PathBuf| {
@@ -86,41 +92,48 @@ impl<'a> Setup<'a> {
 
     /// Whether the project's file sets the program, or the home that the program would read.
     pub(crate) fn is_named_by_project(&self) -> bool {
-        ["agents.codex.path", "agents.codex.home"].into_iter().any(|key| self.is_projects(key))
+        ["agents.codex.path", "agents.codex.home"]
+            .into_iter()
+            .any(|key| self.is_set_by_project(key))
     }
 
-    fn is_projects(&self, key: &str) -> bool {
+    fn is_set_by_project(&self, key: &str) -> bool {
         let source = self.config.provenance.get(key);
         let source = match source {
-            Some(Source::Preset { set, .. }) => Some(set.as_ref()),
+            Some(ValueSource::Preset { set, .. }) => Some(set.as_ref()),
             other => other,
         };
-        matches!(source, Some(Source::Project(_)))
+        matches!(source, Some(ValueSource::Project(_)))
     }
 
     /// Returns the configured program, and the source of that setting.
-    pub(crate) fn explicit(&self) -> Option<Explicit> {
+    pub(crate) fn explicit_program(&self) -> Option<NamedCodex> {
         const KEY: &str = "agents.codex.path";
-        let path = self.located(KEY, self.config.codex.path.on()?);
+        let path = self.resolve_path(KEY, self.config.codex.path.on()?);
         let source = match self.config.provenance.get(KEY) {
-            Some(Source::Flag { .. }) => find::Source::Flag,
-            Some(Source::Environment { .. }) => find::Source::Environment,
+            Some(ValueSource::Flag { .. }) => locate::PathSource::Flag,
+            Some(ValueSource::Environment { .. }) => locate::PathSource::Environment,
             Some(
-                Source::Default | Source::User(_) | Source::Project(_) | Source::Preset { .. },
+                ValueSource::Default
+                | ValueSource::User(_)
+                | ValueSource::Project(_)
+                | ValueSource::Preset { .. },
             )
-            | None => find::Source::Config,
+            | None => locate::PathSource::Config,
         };
-        Some(Explicit { path, source })
+        Some(NamedCodex { path, source })
     }
 
     /// Finds the Codex to start. With a cache file, programs whose version is already known are not
     /// run again.
-    pub(crate) fn find(&self, memory: Option<&Path>) -> Result<Found, ApiError> {
-        let around = Surroundings { memory, ..self.surroundings() };
-        find_codex(self.explicit().as_ref(), &around).map_err(|why| {
+    pub(crate) fn find(&self, memory: Option<&Path>) -> Result<CodexSearch, ApiError> {
+        let around = SearchEnvironment { version_cache: memory, ..self.search_environment() };
+        find_codex(self.explicit_program().as_ref(), &around).map_err(|why| {
             let code = match &why {
-                find::Error::Unusable { .. } => Code::BadRequest,
-                find::Error::NoneUsable { .. } | find::Error::Scratch(_) => Code::Unreachable,
+                locate::Error::Unusable { .. } => ErrorCode::BadRequest,
+                locate::Error::NoneUsable { .. } | locate::Error::Scratch(_) => {
+                    ErrorCode::Unreachable
+                }
             };
             let mut error = chain(code, "cannot", &why).next("provost doctor");
             error.message = error.message.replacen("cannot: ", "cannot ", 1);
@@ -128,8 +141,8 @@ impl<'a> Setup<'a> {
         })
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings { path: &self.path, home: &self.user_home, memory: None }
+    pub(crate) fn search_environment(&self) -> SearchEnvironment<'_> {
+        SearchEnvironment { path: &self.path, home: &self.user_home, version_cache: None }
     }
 
     /// Finds the user's Codex home: the configured one, else the one from the environment, else the
@@ -137,10 +150,10 @@ impl<'a> Setup<'a> {
     pub(crate) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
         const KEY: &str = "agents.codex.home";
         match &self.config.codex.home {
-            Choice::Off => Ok(None),
-            Choice::On(path) => self.named_home(self.located(KEY, path), KEY).map(Some),
-            Choice::Unset => match self.environment.get(HOME_VARIABLE) {
-                Some(path) => self.named_home(self.here.join(path), HOME_VARIABLE).map(Some),
+            Switchable::Off => Ok(None),
+            Switchable::On(path) => self.require_home(self.resolve_path(KEY, path), KEY).map(Some),
+            Switchable::Unset => match self.environment.get(HOME_VARIABLE) {
+                Some(path) => self.require_home(self.base_dir.join(path), HOME_VARIABLE).map(Some),
                 None => Ok(Some(self.user_home.join(".codex")).filter(|usual| usual.is_dir())),
             },
         }
@@ -148,21 +161,25 @@ impl<'a> Setup<'a> {
 
     /// Returns why a session could not log in, and how to fix it. `given` tests for variables that
     /// are passed to the agent besides the configured and the default ones.
-    pub(crate) fn lacks_login(
+    pub(crate) fn login_problem(
         &self,
         given: &dyn Fn(&str) -> bool,
-    ) -> Result<Option<NoLogin>, ApiError> {
+    ) -> Result<Option<LoginProblem>, ApiError> {
         let codex_home = self.codex_home()?;
         let codex = &self.config.codex;
         let configured = |name: &str| codex.env.get(name).is_some() || codex.pass_env.matches(name);
         let is_set =
             |name: &str| self.environment.get(name).is_some() || configured(name) || given(name);
-        let login = home::login(codex_home.as_deref(), is_set).map_err(unusable)?;
+        let login = home::login(codex_home.as_deref(), is_set).map_err(config_error)?;
         let Login::Missing(missing) = login else { return Ok(None) };
-        Ok(Some(self.no_login(missing, codex_home)))
+        Ok(Some(self.describe_missing_login(missing, codex_home)))
     }
 
-    fn no_login(&self, missing: Missing, codex_home: Option<PathBuf>) -> NoLogin {
+    fn describe_missing_login(
+        &self,
+        missing: MissingLogin,
+        codex_home: Option<PathBuf>,
+    ) -> LoginProblem {
         let usual = self.user_home.join(".codex");
         let place = codex_home.unwrap_or_else(|| usual.clone());
         let log_in = if place == usual {
@@ -172,22 +189,22 @@ impl<'a> Setup<'a> {
         };
         let keys = home::KEYS.join(" nor ");
         match (missing, &self.config.codex.home) {
-            (Missing::InKeyring, _) => NoLogin {
-                found: "the Codex login is in a keyring, which only your own Codex home can use"
+            (MissingLogin::InKeyring, _) => LoginProblem {
+                problem: "the Codex login is in a keyring, which only your own Codex home can use"
                     .to_owned(),
                 fix: format!(
                     "set cli_auth_credentials_store = \"file\" in {}, then: {log_in}",
                     place.join("config.toml").display()
                 ),
             },
-            (Missing::NoLogin, Choice::Off) => NoLogin {
-                found: format!(
+            (MissingLogin::NoLogin, Switchable::Off) => LoginProblem {
+                problem: format!(
                     "Codex has no login: agents.codex.home is off, and neither {keys} is set"
                 ),
                 fix: format!("export {}=KEY", home::KEYS[1]),
             },
-            (Missing::NoLogin, Choice::On(_) | Choice::Unset) => NoLogin {
-                found: format!(
+            (MissingLogin::NoLogin, Switchable::On(_) | Switchable::Unset) => LoginProblem {
+                problem: format!(
                     "Codex has no login: there is no {}, and neither {keys} is set",
                     place.join("auth.json").display()
                 ),
@@ -199,14 +216,19 @@ impl<'a> Setup<'a> {
     /// Whether this Codex may start its own agents: as configured, else as Codex reports. `None` if
     /// neither is known.
     pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
-        if let Some(said) = said_multi_agent(self.config) {
+        if let Some(said) = configured_multi_agent(self.config) {
             return Ok(Some(said));
         }
         let variables =
             [("PATH".into(), self.path.clone()), ("HOME".into(), self.user_home.clone().into())];
-        let asked = features::is_on(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
+        let asked =
+            features::is_enabled(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
         let on = asked.map_err(|why| {
-            chain(Code::Unreachable, "cannot ask Codex whether it may start its own agents", &why)
+            chain(
+                ErrorCode::Unreachable,
+                "cannot ask Codex whether it may start its own agents",
+                &why,
+            )
         })?;
         Ok(on.map(|on| MultiAgent { on, source: "Codex".to_owned() }))
     }
@@ -214,7 +236,7 @@ impl<'a> Setup<'a> {
     /// Returns the directories with further skills, in order of precedence.
     pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
         let roots = self.config.skills.roots.iter();
-        roots.map(|root| self.located("skills.roots", root)).collect()
+        roots.map(|root| self.resolve_path("skills.roots", root)).collect()
     }
 
     /// Lists the skills for work in a directory, as a session's home would have them.
@@ -223,7 +245,7 @@ impl<'a> Setup<'a> {
             dir: PathBuf::new(),
             codex_home: self.codex_home()?,
             user_home: self.user_home.clone(),
-            trust: home::Trust::Untrusted,
+            trust: home::RepositoryTrust::Untrusted,
             root: directory.to_owned(),
             worktree: directory.to_owned(),
             skill_roots: self.skill_roots(),
@@ -233,7 +255,7 @@ impl<'a> Setup<'a> {
         Ok(skills::list(&home::skill_roots(&session)))
     }
 
-    fn named_home(&self, path: PathBuf, by: &str) -> Result<PathBuf, ApiError> {
+    fn require_home(&self, path: PathBuf, by: &str) -> Result<PathBuf, ApiError> {
         if path.is_dir() {
             return Ok(path);
         }
@@ -243,29 +265,29 @@ impl<'a> Setup<'a> {
     }
 
     /// Resolves a path of a key. A relative path starts at the file that contains it.
-    fn located(&self, key: &str, path: &FilePath) -> PathBuf {
-        path.within(self.config.directory_of(key).unwrap_or(&self.here), &self.user_home)
+    fn resolve_path(&self, key: &str, path: &FilePath) -> PathBuf {
+        path.resolve(self.config.directory_of(key).unwrap_or(&self.base_dir), &self.user_home)
     }
 }
 
 /// Returns an error for an unreadable Codex configuration.
-pub(crate) fn unusable(why: home::Error) -> ApiError {
-    chain(Code::BadRequest, "cannot use Codex's configuration", &why)
+pub(crate) fn config_error(why: home::Error) -> ApiError {
+    chain(ErrorCode::BadRequest, "cannot use Codex's configuration", &why)
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_config::{File, Flag, FlagValue, Inputs, resolve};
+    use provost_config::{ConfigFile, FlagSetting, FlagValue, Inputs, resolve};
 
     use super::*;
 
     fn config(text: &str, flag: Option<&str>) -> Resolved {
-        let flags = flag.map(|path| Flag {
+        let flags = flag.map(|path| FlagSetting {
             flag: "--codex-path".into(),
             key: "agents.codex.path".into(),
             value: FlagValue::Text(path.into()),
         });
-        let file = File { name: "/repo/provost.toml".into(), text: text.into() };
+        let file = ConfigFile { name: "/repo/provost.toml".into(), text: text.into() };
         let inputs = Inputs {
             project: Some(file),
             project_is_trusted: true,
@@ -276,30 +298,30 @@ mod tests {
     }
 
     #[test]
-    fn paths_begin_where_they_were_written() {
-        let environment = Environment::of(&[("HOME", "/home/u")]);
+    fn paths_are_relative_to_their_source() {
+        let environment = Environment::from_pairs(&[("HOME", "/home/u")]);
         let text =
             "skills.roots = [\"skills\", \"~/mine\", \"/all\"]\nagents.codex.path = \"bin/codex\"";
         let resolved = config(text, None);
-        let setup = Setup::new(&environment, &resolved).unwrap();
+        let setup = CodexSetup::new(&environment, &resolved).unwrap();
         let roots = ["/repo/skills", "/home/u/mine", "/all"].map(PathBuf::from);
         assert_eq!(setup.skill_roots(), roots);
-        let explicit = setup.explicit().unwrap();
+        let explicit = setup.explicit_program().unwrap();
         assert_eq!(explicit.path, Path::new("/repo/bin/codex"));
-        assert_eq!(explicit.source, find::Source::Config);
+        assert_eq!(explicit.source, locate::PathSource::Config);
         let flagged = config(text, Some("x/codex"));
-        let explicit = Setup::new(&environment, &flagged).unwrap().explicit().unwrap();
+        let explicit = CodexSetup::new(&environment, &flagged).unwrap().explicit_program().unwrap();
         assert_eq!(explicit.path, std::env::current_dir().unwrap().join("x/codex"));
-        assert_eq!(explicit.source, find::Source::Flag);
+        assert_eq!(explicit.source, locate::PathSource::Flag);
     }
 
     #[test]
-    fn the_home_is_the_named_one_or_the_usual_one_or_none() {
+    fn home_is_the_set_one_the_default_or_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display().to_string();
         let home_of = |variables: &[(&str, &str)], text: &str| {
-            let (environment, resolved) = (Environment::of(variables), config(text, None));
-            Setup::new(&environment, &resolved).unwrap().codex_home()
+            let (environment, resolved) = (Environment::from_pairs(variables), config(text, None));
+            CodexSetup::new(&environment, &resolved).unwrap().codex_home()
         };
         let user = [("HOME", path.as_str())];
         assert_eq!(home_of(&user, "").unwrap(), None, "there is no usual one yet");
@@ -318,18 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_login_is_told_with_the_command_that_helps() {
+    fn missing_login_names_the_fix() {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (dir.path().display().to_string(), dir.path().join("other"));
         std::fs::create_dir_all(&other).unwrap();
         let other = other.display().to_string();
         let user = [("HOME", path.as_str())];
         let lacks = |variables: &[(&str, &str)], text: &str| {
-            let (environment, resolved) = (Environment::of(variables), config(text, None));
-            Setup::new(&environment, &resolved).unwrap().lacks_login(&|_| false).unwrap()
+            let (environment, resolved) = (Environment::from_pairs(variables), config(text, None));
+            CodexSetup::new(&environment, &resolved).unwrap().login_problem(&|_| false).unwrap()
         };
         let missing = lacks(&user, "").unwrap();
-        assert!(missing.found.contains(".codex/auth.json"), "{missing:?}");
+        assert!(missing.problem.contains(".codex/auth.json"), "{missing:?}");
         assert_eq!(missing.fix, "codex login");
         let elsewhere = lacks(&[user[0], (HOME_VARIABLE, &other)], "").unwrap();
         assert_eq!(elsewhere.fix, format!("CODEX_HOME={other} codex login"));

@@ -7,7 +7,7 @@ use provost_api::{ApiError, Client, DaemonInfo};
 use crate::{
     clock, daemon,
     environment::Environment,
-    home::Home,
+    home::ProvostHome,
     settings,
     ui::{Paint, Ui},
 };
@@ -24,17 +24,17 @@ impl Context {
         let environment = Environment::read();
         let (paint, talk_paint) =
             if json { (Paint::OFF, Paint::OFF) } else { settings::paints(&environment) };
-        Context { environment, ui: Ui { json, paint, talk_paint } }
+        Context { environment, ui: Ui { json, paint, notice_paint: talk_paint } }
     }
 
-    pub(crate) fn home(&self) -> Result<Home, ApiError> {
-        Home::find(&self.environment)
+    pub(crate) fn home(&self) -> Result<ProvostHome, ApiError> {
+        ProvostHome::find(&self.environment)
     }
 
     /// Finds the home for reading only.
-    pub(crate) fn trusted_home(&self) -> Result<Home, ApiError> {
+    pub(crate) fn trusted_home(&self) -> Result<ProvostHome, ApiError> {
         let home = self.home()?;
-        home.trust()?;
+        home.check_trust()?;
         Ok(home)
     }
 
@@ -50,8 +50,8 @@ impl Context {
     }
 
     /// Returns the given idempotency key, or a new one.
-    pub(crate) fn key(&self, given: Option<&str>) -> String {
-        given.map_or_else(|| clock::mint().to_string(), str::to_owned)
+    pub(crate) fn idempotency_key(&self, given: Option<&str>) -> String {
+        given.map_or_else(|| clock::new_id().to_string(), str::to_owned)
     }
 }
 

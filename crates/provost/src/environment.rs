@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 
 /// The environment variables of this process, except those that are not UTF-8.
 #[derive(Clone, Default)]
@@ -19,7 +19,7 @@ impl Environment {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn from_pairs(variables: &[(&str, &str)]) -> Self {
         let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Environment { variables: owned.collect() }
     }
@@ -46,10 +46,10 @@ impl Environment {
     }
 
     /// Returns the current directory of the process.
-    pub(crate) fn here(&self) -> Result<PathBuf, ApiError> {
+    pub(crate) fn current_dir(&self) -> Result<PathBuf, ApiError> {
         std::env::current_dir().map_err(|why| {
             let message = format!("cannot find the current directory: {why}");
-            ApiError::new(Code::BadRequest, message).next("cd ~")
+            ApiError::new(ErrorCode::BadRequest, message).next("cd ~")
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,18 +18,18 @@ pub(crate) enum Error {
 
 impl Error {
     /// Classifies a failed write to standard output.
-    pub(crate) fn output(why: io::Error) -> Self {
+    pub(crate) fn from_write_error(why: io::Error) -> Self {
         if why.kind() == io::ErrorKind::BrokenPipe { Error::PipeClosed } else { Error::Output(why) }
     }
 }
 
 /// Returns an error for invalid user input.
 pub(crate) fn usage(message: impl Into<String>) -> ApiError {
-    ApiError::new(Code::BadRequest, message)
+    ApiError::new(ErrorCode::BadRequest, message)
 }
 
 /// Returns an error for an unknown name. It suggests the closest known name, or lists all of them.
-pub(crate) fn unknown(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiError {
+pub(crate) fn unknown_name(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiError {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
     let meant = match near {
@@ -41,7 +41,7 @@ pub(crate) fn unknown(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiE
 }
 
 /// Returns an error with all its causes.
-pub(crate) fn chain(code: Code, what: &str, why: &dyn std::error::Error) -> ApiError {
+pub(crate) fn chain(code: ErrorCode, what: &str, why: &dyn std::error::Error) -> ApiError {
     let mut message = format!("{what}: {why}");
     let mut source = why.source();
     while let Some(deeper) = source {

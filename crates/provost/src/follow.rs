@@ -5,24 +5,24 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Client, Code, EventRow, StreamReply};
+use provost_api::{ApiError, Client, ErrorCode, EventRow, StreamReply};
 use provost_core::wait::{Wait, WaitStatus};
 use provost_ledger::{ReadLedger, SqliteReader};
 
 use crate::{clock, context::Context, error::chain, target};
 
 /// How many times in a row a stream without events is reopened.
-const MAX_BARREN: u32 = 20;
+const MAX_EMPTY_STREAMS: u32 = 20;
 
 /// The delay between those attempts.
-const BARREN_PAUSE: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The capacity of the event queue.
-const WAITING: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 
 /// The source of the events to follow: a full id, or the user's input.
 #[derive(Clone, Debug)]
-pub(crate) enum Of {
+pub(crate) enum EventFilter {
     All,
     Session(String),
     /// A run and all its sessions.
@@ -31,14 +31,14 @@ pub(crate) enum Of {
     Task(String),
 }
 
-impl Of {
+impl EventFilter {
     /// Returns the query parameter that selects these events.
-    pub(crate) fn parameter(&self) -> (&'static str, Option<String>) {
+    pub(crate) fn query_parameter(&self) -> (&'static str, Option<String>) {
         match self {
-            Of::All => ("session", None),
-            Of::Session(id) => ("session", Some(id.clone())),
-            Of::Run(id) => ("run", Some(id.clone())),
-            Of::Task(id) => ("task", Some(id.clone())),
+            EventFilter::All => ("session", None),
+            EventFilter::Session(id) => ("session", Some(id.clone())),
+            EventFilter::Run(id) => ("run", Some(id.clone())),
+            EventFilter::Task(id) => ("task", Some(id.clone())),
         }
     }
 }
@@ -46,36 +46,36 @@ impl Of {
 /// Returns the sequence number of the newest event.
 pub(crate) fn newest(context: &Context) -> Result<u64, ApiError> {
     let reader = SqliteReader::open(&context.trusted_home()?.ledger());
-    let reader = reader.map_err(|why| chain(Code::Storage, "cannot open the ledger", &why))?;
-    reader.last_seq().map_err(|why| chain(Code::Storage, "cannot read the ledger", &why))
+    let reader = reader.map_err(|why| chain(ErrorCode::Storage, "cannot open the ledger", &why))?;
+    reader.last_seq().map_err(|why| chain(ErrorCode::Storage, "cannot read the ledger", &why))
 }
 
 /// Waits until `look` returns done, or impossible with the reason in `Err`. It is called once at
 /// the start, and again after every later event, so earlier events are not waited for.
-pub(crate) fn until<T>(
+pub(crate) fn wait_until<T>(
     context: &Context,
-    of: Of,
+    of: EventFilter,
     mut look: impl FnMut() -> Result<WaitStatus<T>, ApiError>,
 ) -> Result<Result<T, String>, ApiError> {
     let mut wait = Wait::begin(newest(context)?);
-    let mut events = Follow::new(context, of, Some(wait.since()));
+    let mut events = EventFollower::new(context, of, Some(wait.since()));
     loop {
         if wait.is_due() {
-            match patiently(&mut look)? {
+            match retry_unreachable(&mut look)? {
                 WaitStatus::Done(done) => return Ok(Ok(done)),
                 WaitStatus::Impossible(reason) => return Ok(Err(reason)),
-                WaitStatus::Pending => wait.looked(),
+                WaitStatus::Pending => wait.mark_evaluated(),
             }
         }
-        wait.hear(events.next()?.seq);
+        wait.record_event(events.next()?.seq);
     }
 }
 
 /// Retries while the daemon is unreachable: it may be stopping, and the next one answers.
-fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
-    for _ in 1..MAX_BARREN {
+fn retry_unreachable<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
+    for _ in 1..MAX_EMPTY_STREAMS {
         match ask() {
-            Err(error) if error.code == Code::Unreachable => clock::pause(BARREN_PAUSE),
+            Err(error) if error.code == ErrorCode::Unreachable => clock::sleep(RETRY_DELAY),
             other => return other,
         }
     }
@@ -83,12 +83,15 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiEr
 }
 
 /// Follows events on a separate thread, which ends with the process.
-pub(crate) fn aside(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
-    let (sender, events) = sync_channel(WAITING);
+pub(crate) fn follow_in_background(
+    of: EventFilter,
+    since: u64,
+) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
+    let (sender, events) = sync_channel(QUEUE_CAPACITY);
     let thread = std::thread::Builder::new().name("events".to_owned());
     let started = thread.spawn(move || {
         let context = Context::new(true);
-        let mut follow = Follow::new(&context, of, Some(since));
+        let mut follow = EventFollower::new(&context, of, Some(since));
         loop {
             let event = follow.next();
             let over = event.is_err();
@@ -99,33 +102,35 @@ pub(crate) fn aside(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiE
     });
     match started {
         Ok(_) => Ok(events),
-        Err(why) => Err(ApiError::new(Code::Internal, format!("cannot start a thread: {why}"))),
+        Err(why) => {
+            Err(ApiError::new(ErrorCode::Internal, format!("cannot start a thread: {why}")))
+        }
     }
 }
 
 /// Follows events after a sequence number.
-pub(crate) struct Follow<'a> {
+pub(crate) struct EventFollower<'a> {
     context: &'a Context,
-    of: Of,
+    filter: EventFilter,
     /// The last event that was returned, or the last one before the stream started.
     last: Option<u64>,
     stream: Option<StreamReply>,
-    barren: u32,
+    empty_streams: u32,
 }
 
-impl<'a> Follow<'a> {
+impl<'a> EventFollower<'a> {
     /// Follows events after `since`, or from now on.
-    pub(crate) fn new(context: &'a Context, of: Of, since: Option<u64>) -> Self {
-        Follow { context, of, last: since, stream: None, barren: 0 }
+    pub(crate) fn new(context: &'a Context, of: EventFilter, since: Option<u64>) -> Self {
+        EventFollower { context, filter: of, last: since, stream: None, empty_streams: 0 }
     }
 
     /// Opens the stream now, so that no later event is missed.
     pub(crate) fn open(&mut self, client: &Client) -> Result<(), ApiError> {
-        let path = target::query(
+        let path = target::with_query(
             "/v1/events",
             &[
                 ("follow", Some("1".to_owned())),
-                self.of.parameter(),
+                self.filter.query_parameter(),
                 ("since", self.last.map(|last| last.to_string())),
             ],
         );
@@ -160,20 +165,23 @@ impl<'a> Follow<'a> {
 
     fn reopen(&mut self) -> Result<(), ApiError> {
         if self.stream.take().is_some() {
-            self.barren += 1;
+            self.empty_streams += 1;
         }
-        if self.barren > MAX_BARREN {
+        if self.empty_streams > MAX_EMPTY_STREAMS {
             let message = "the daemon keeps closing the event stream";
-            return Err(ApiError::new(Code::Unreachable, message).next("provost doctor"));
+            return Err(ApiError::new(ErrorCode::Unreachable, message).next("provost doctor"));
         }
-        if self.barren > 1 {
-            clock::pause(BARREN_PAUSE);
+        if self.empty_streams > 1 {
+            clock::sleep(RETRY_DELAY);
         }
         let client = self.context.daemon()?;
         match self.open(&client) {
             // The daemon stopped between two calls. The next attempt starts it.
-            Err(error) if error.code == Code::Unreachable && self.barren < MAX_BARREN => {
-                self.barren += 1;
+            Err(error)
+                if error.code == ErrorCode::Unreachable
+                    && self.empty_streams < MAX_EMPTY_STREAMS =>
+            {
+                self.empty_streams += 1;
                 Ok(())
             }
             other => other,
@@ -184,7 +192,7 @@ impl<'a> Follow<'a> {
     fn take(&mut self, line: &str, data: &mut String) -> Result<Option<EventRow>, ApiError> {
         match line.split_once(':') {
             Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
-            Some(("id", rest)) if data.is_empty() => self.begins_behind(rest.trim()),
+            Some(("id", rest)) if data.is_empty() => self.set_stream_start(rest.trim()),
             Some(_) => {}
             None if line.is_empty() && !data.is_empty() => {
                 return self.complete(&std::mem::take(data));
@@ -195,7 +203,7 @@ impl<'a> Follow<'a> {
     }
 
     /// The first id marks the start of the stream if no event was returned yet.
-    fn begins_behind(&mut self, id: &str) {
+    fn set_stream_start(&mut self, id: &str) {
         if self.last.is_none() {
             self.last = id.parse().ok().map(|id: u64| id.saturating_sub(1));
         }
@@ -203,14 +211,14 @@ impl<'a> Follow<'a> {
 
     fn complete(&mut self, data: &str) -> Result<Option<EventRow>, ApiError> {
         let event: EventRow = serde_json::from_str(data).map_err(|why| {
-            ApiError::new(Code::Internal, format!("cannot read an event: {why}"))
+            ApiError::new(ErrorCode::Internal, format!("cannot read an event: {why}"))
                 .next("provost daemon status")
         })?;
         if self.last.is_some_and(|last| event.seq <= last) {
             return Ok(None);
         }
         self.last = Some(event.seq);
-        self.barren = 0;
+        self.empty_streams = 0;
         Ok(Some(event))
     }
 }
@@ -221,7 +229,7 @@ mod tests {
 
     fn seqs(since: Option<u64>, lines: &[&str]) -> Vec<u64> {
         let context = Context::new(true);
-        let mut follow = Follow::new(&context, Of::All, since);
+        let mut follow = EventFollower::new(&context, EventFilter::All, since);
         let mut data = String::new();
         let taken = lines.iter().filter_map(|line| follow.take(line, &mut data).unwrap());
         taken.map(|event| event.seq).collect()
@@ -234,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_once_and_comments_are_passed_over() {
+    fn repeated_events_and_comments_are_skipped() {
         let (one, two) = (event(1), event(2));
         let lines = [
             ": keep-alive",
@@ -255,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_event_is_not_given_out() {
+    fn unfinished_event_is_not_returned() {
         assert_eq!(seqs(None, &["id: 1", &event(1)]), [] as [u64; 0]);
     }
 
     #[test]
-    fn an_event_that_cannot_be_read_is_an_error() {
+    fn unreadable_event_is_an_error() {
         let context = Context::new(true);
-        let mut follow = Follow::new(&context, Of::All, None);
+        let mut follow = EventFollower::new(&context, EventFilter::All, None);
         let mut data = "{".to_owned();
         assert!(follow.take("", &mut data).is_err());
     }

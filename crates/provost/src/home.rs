@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use rustix::{fs::Access, process::geteuid};
 
 use crate::{environment::Environment, error::usage};
 
 /// The mode bits that let other users change a directory.
-const OTHERS_MAY_WRITE: u32 = 0o022;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The length of a home's id, in hexadecimal digits.
 const ID_DIGITS: usize = 32;
@@ -23,17 +23,18 @@ pub(crate) const MAX_KEY: u64 = 1 << 10;
 
 /// The directory of one user's ledger, journals, sockets and worktrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct ProvostHome {
     pub(crate) path: PathBuf,
 }
 
-impl Home {
+impl ProvostHome {
     /// Finds the home: `$PROVOST_HOME`, else `provost` in the XDG state directory.
     pub(crate) fn find(environment: &Environment) -> Result<Self, ApiError> {
         if let Some(given) = environment.get("PROVOST_HOME") {
             let path = PathBuf::from(given);
-            let path = if path.is_absolute() { path } else { environment.here()?.join(path) };
-            return Ok(Home { path });
+            let path =
+                if path.is_absolute() { path } else { environment.current_dir()?.join(path) };
+            return Ok(ProvostHome { path });
         }
         let state = environment.path("XDG_STATE_HOME");
         let state = state.or_else(|| Some(environment.path("HOME")?.join(".local/state")));
@@ -41,7 +42,7 @@ impl Home {
             usage("cannot find a home: neither PROVOST_HOME, XDG_STATE_HOME nor HOME is set")
                 .next("export PROVOST_HOME=DIRECTORY")
         })?;
-        Ok(Home { path: state.join("provost") })
+        Ok(ProvostHome { path: state.join("provost") })
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -74,7 +75,7 @@ impl Home {
     }
 
     /// The cache of versions that Codex programs reported. It can be deleted at any time.
-    pub(crate) fn known_codex(&self) -> PathBuf {
+    pub(crate) fn codex_version_cache(&self) -> PathBuf {
         self.path.join("known-codex.json")
     }
 
@@ -83,61 +84,61 @@ impl Home {
     }
 
     /// Reads the home's owner and mode; `None` if there is no home yet.
-    pub(crate) fn look(&self) -> Result<Option<Metadata>, ApiError> {
+    pub(crate) fn metadata(&self) -> Result<Option<Metadata>, ApiError> {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(Some(found)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(self.cannot("read", &why)),
+            Err(why) => Err(self.io_error("read", &why)),
         }
     }
 
     /// Checks that no other user could have written to the home.
-    pub(crate) fn trust(&self) -> Result<(), ApiError> {
-        self.look()?.map_or(Ok(()), |found| self.judge(&found))
+    pub(crate) fn check_trust(&self) -> Result<(), ApiError> {
+        self.metadata()?.map_or(Ok(()), |found| self.check_metadata(&found))
     }
 
     /// Creates the home if it is missing, and checks that it is writable.
     pub(crate) fn prepare(&self) -> Result<(), ApiError> {
-        match self.look()? {
-            Some(found) => self.judge(&found)?,
-            None => self.make()?,
+        match self.metadata()? {
+            Some(found) => self.check_metadata(&found)?,
+            None => self.create()?,
         }
         rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|why| self.cannot("write to", &why.into()))
+            .map_err(|why| self.io_error("write to", &why.into()))
     }
 
-    fn judge(&self, found: &Metadata) -> Result<(), ApiError> {
+    fn check_metadata(&self, found: &Metadata) -> Result<(), ApiError> {
         if !found.is_dir() {
-            return Err(self.refuse("is not a directory", "export PROVOST_HOME=DIRECTORY"));
+            return Err(self.refusal("is not a directory", "export PROVOST_HOME=DIRECTORY"));
         }
         if found.uid() != geteuid().as_raw() {
             let what = format!("belongs to another user (uid {})", found.uid());
-            return Err(self.refuse(&what, "export PROVOST_HOME=DIRECTORY"));
+            return Err(self.refusal(&what, "export PROVOST_HOME=DIRECTORY"));
         }
-        if found.mode() & OTHERS_MAY_WRITE != 0 {
+        if found.mode() & WRITABLE_BY_OTHERS != 0 {
             let what = format!("can be changed by others (mode {:03o})", found.mode() & 0o777);
-            return Err(self.refuse(&what, &format!("chmod 700 {}", shown(&self.path))));
+            return Err(self.refusal(&what, &format!("chmod 700 {}", display_path(&self.path))));
         }
         Ok(())
     }
 
-    fn make(&self) -> Result<(), ApiError> {
+    fn create(&self) -> Result<(), ApiError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        made.map_err(|why| self.cannot("make", &why))
+        made.map_err(|why| self.io_error("make", &why))
     }
 
-    fn refuse(&self, what: &str, next: &str) -> ApiError {
-        let message = format!("the home {} {what}", shown(&self.path));
-        ApiError::new(Code::Refused, message).next(next)
+    fn refusal(&self, what: &str, next: &str) -> ApiError {
+        let message = format!("the home {} {what}", display_path(&self.path));
+        ApiError::new(ErrorCode::Refused, message).next(next)
     }
 
-    fn cannot(&self, action: &str, why: &io::Error) -> ApiError {
-        let message = format!("cannot {action} the home {}: {why}", shown(&self.path));
-        ApiError::new(Code::Storage, message).next("provost doctor")
+    fn io_error(&self, action: &str, why: &io::Error) -> ApiError {
+        let message = format!("cannot {action} the home {}: {why}", display_path(&self.path));
+        ApiError::new(ErrorCode::Storage, message).next("provost doctor")
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -148,41 +149,41 @@ mod tests {
     use super::*;
 
     fn found(variables: &[(&str, &str)]) -> String {
-        Home::find(&Environment::of(variables)).unwrap().path.display().to_string()
+        ProvostHome::find(&Environment::from_pairs(variables)).unwrap().path.display().to_string()
     }
 
     #[test]
-    fn the_home_is_the_given_one_or_in_the_state_directory() {
+    fn home_is_the_given_one_or_the_default() {
         assert_eq!(found(&[("PROVOST_HOME", "/p"), ("HOME", "/h")]), "/p");
         assert_eq!(found(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]), "/s/provost");
         assert_eq!(found(&[("XDG_STATE_HOME", "s"), ("HOME", "/h")]), "/h/.local/state/provost");
         assert_eq!(found(&[("PROVOST_HOME", ""), ("HOME", "/h")]), "/h/.local/state/provost");
-        assert!(Home::find(&Environment::of(&[])).is_err());
+        assert!(ProvostHome::find(&Environment::from_pairs(&[])).is_err());
     }
 
     #[test]
-    fn a_home_that_others_may_change_is_refused() {
+    fn home_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let home = Home { path: dir.path().to_owned() };
+        let home = ProvostHome { path: dir.path().to_owned() };
         home.prepare().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
-        assert_eq!(home.trust().unwrap_err().code, Code::Refused);
+        assert_eq!(home.check_trust().unwrap_err().code, ErrorCode::Refused);
         assert_eq!(home.prepare().unwrap_err().code.exit_code(), 4);
     }
 
     #[test]
-    fn a_home_is_made_for_its_owner_alone() {
+    fn new_home_is_private_to_its_owner() {
         let dir = tempfile::tempdir().unwrap();
-        let home = Home { path: dir.path().join("a/b") };
-        assert!(home.look().unwrap().is_none());
+        let home = ProvostHome { path: dir.path().join("a/b") };
+        assert!(home.metadata().unwrap().is_none());
         home.prepare().unwrap();
-        assert_eq!(home.look().unwrap().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(home.metadata().unwrap().unwrap().mode() & 0o777, 0o700);
     }
 
     #[test]
-    fn a_file_in_its_place_is_refused() {
+    fn file_instead_of_home_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let home = Home { path: file.path().to_owned() };
-        assert_eq!(home.prepare().unwrap_err().code, Code::Refused);
+        let home = ProvostHome { path: file.path().to_owned() };
+        assert_eq!(home.prepare().unwrap_err().code, ErrorCode::Refused);
     }
 }

@@ -19,16 +19,16 @@ mod viewport;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    keep_what_was_inherited();
+    set_inherited_fds_cloexec();
     cli::main()
 }
 
 /// The first file descriptor after the standard streams.
-const FIRST_OF_THE_CALLER: i32 = 3;
+const FIRST_INHERITED_FD: i32 = 3;
 
 /// Sets CLOEXEC on descriptors inherited from the caller (locks, pipes, sockets), so that child
 /// processes do not get them. Runs before anything is started: a daemon, a holder or an agent would
 /// otherwise hold a caller's lock for days.
-fn keep_what_was_inherited() {
-    close_fds::set_fds_cloexec(FIRST_OF_THE_CALLER, &[]);
+fn set_inherited_fds_cloexec() {
+    close_fds::set_fds_cloexec(FIRST_INHERITED_FD, &[]);
 }

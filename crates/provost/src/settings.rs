@@ -6,18 +6,19 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use provost_config::{
-    Color, File, Flag, FlagValue, Inputs, LoadError, MAX_FILE_BYTES, Paths, Resolved, Source,
+    Color, ConfigFile, ConfigPaths, FlagSetting, FlagValue, Inputs, LoadError, MAX_FILE_BYTES,
+    Resolved, ValueSource,
 };
-use provost_trust::Snapshot;
+use provost_trust::ProjectSnapshot;
 
 use crate::{
     context::Context,
     environment::Environment,
     error::{chain, usage},
-    trust::{self, Asking, ProjectTrust, State},
-    ui::{Paint, Wish},
+    trust::{self, ProjectTrust, ProjectTrustState, TrustPrompt},
+    ui::{ColorInputs, Paint},
 };
 
 /// The file name, in the repository and in the user's configuration directory.
@@ -25,9 +26,9 @@ const FILE: &str = "provost.toml";
 
 /// The inputs of a configuration besides the environment and the user's file.
 #[derive(Clone, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ConfigInputs<'a> {
     /// Values from flags: the highest layer.
-    pub(crate) flags: Vec<Flag>,
+    pub(crate) flags: Vec<FlagSetting>,
     /// The name of a preset. Its values rank with flags.
     pub(crate) preset: Option<&'a str>,
     /// Whether the project's file is ignored.
@@ -38,24 +39,26 @@ pub(crate) struct Wanted<'a> {
 
 /// A project's file as the operator approved it at some point; `None` if there was none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProjectFile(Option<File>);
+pub(crate) struct ProjectFile(Option<ConfigFile>);
 
 /// Reads the project's file for a directory. `None` until the operator trusts the project's files.
 pub(crate) fn trusted_project(
     environment: &Environment,
     cwd: &Path,
 ) -> Result<Option<ProjectFile>, ApiError> {
-    let Some(project) = trust::of(environment, cwd) else { return Ok(Some(ProjectFile(None))) };
+    let Some(project) = trust::project_trust(environment, cwd) else {
+        return Ok(Some(ProjectFile(None)));
+    };
     match &project.state {
-        State::Trusted(snapshot) => {
-            Ok(Some(ProjectFile(file(&project.top, snapshot).map_err(unread)?)))
+        ProjectTrustState::Trusted(snapshot) => {
+            Ok(Some(ProjectFile(snapshot_file(&project.top, snapshot).map_err(load_error)?)))
         }
-        State::Untrusted(_) | State::Unsafe(_) => Ok(None),
+        ProjectTrustState::Untrusted(_) | ProjectTrustState::Unsafe(_) => Ok(None),
     }
 }
 
-fn unread(why: LoadError) -> ApiError {
-    chain(Code::BadRequest, "cannot read the configuration", &why)
+fn load_error(why: LoadError) -> ApiError {
+    chain(ErrorCode::BadRequest, "cannot read the configuration", &why)
 }
 
 /// Loads the configuration for a directory. Flags have the highest precedence. A project's values
@@ -64,43 +67,47 @@ fn unread(why: LoadError) -> ApiError {
 pub(crate) fn load(
     environment: &Environment,
     cwd: &Path,
-    flags: Vec<Flag>,
+    flags: Vec<FlagSetting>,
 ) -> Result<Resolved, ApiError> {
-    load_with(environment, cwd, Wanted { flags, ..Wanted::default() })
+    load_with(environment, cwd, ConfigInputs { flags, ..ConfigInputs::default() })
 }
 
 /// The same with a preset, or without the project's file.
 pub(crate) fn load_with(
     environment: &Environment,
     cwd: &Path,
-    wanted: Wanted<'_>,
+    wanted: ConfigInputs<'_>,
 ) -> Result<Resolved, ApiError> {
     let looks = !wanted.ignores_project && wanted.pinned.is_none();
-    let found = if looks { trust::of(environment, cwd) } else { None };
+    let found = if looks { trust::project_trust(environment, cwd) } else { None };
     let (project, project_is_trusted) = match &found {
         None => (wanted.pinned.and_then(|pinned| pinned.0.clone()), wanted.pinned.is_some()),
-        Some(project) => as_judged(project)?,
+        Some(project) => judged_file(project)?,
     };
     resolve(environment, wanted, project, project_is_trusted)
 }
 
 /// Returns a project's file, and whether its values that need trust count.
-fn as_judged(project: &ProjectTrust) -> Result<(Option<File>, bool), ApiError> {
+fn judged_file(project: &ProjectTrust) -> Result<(Option<ConfigFile>, bool), ApiError> {
     Ok(match &project.state {
-        State::Trusted(snapshot) => (file(&project.top, snapshot).map_err(unread)?, true),
-        State::Untrusted(snapshot) => (file(&project.top, snapshot).map_err(unread)?, false),
-        State::Unsafe(_) => (None, false),
+        ProjectTrustState::Trusted(snapshot) => {
+            (snapshot_file(&project.top, snapshot).map_err(load_error)?, true)
+        }
+        ProjectTrustState::Untrusted(snapshot) => {
+            (snapshot_file(&project.top, snapshot).map_err(load_error)?, false)
+        }
+        ProjectTrustState::Unsafe(_) => (None, false),
     })
 }
 
 fn resolve(
     environment: &Environment,
-    wanted: Wanted<'_>,
-    project: Option<File>,
+    wanted: ConfigInputs<'_>,
+    project: Option<ConfigFile>,
     project_is_trusted: bool,
 ) -> Result<Resolved, ApiError> {
-    let paths = Paths { user: user_file(environment), project: None };
-    let (user, _) = provost_config::load(&paths).map_err(unread)?;
+    let paths = ConfigPaths { user: user_file(environment), project: None };
+    let (user, _) = provost_config::load(&paths).map_err(load_error)?;
     let inputs = Inputs {
         user,
         project,
@@ -119,25 +126,25 @@ fn resolve(
 pub(crate) fn load_to_start(
     context: &Context,
     cwd: &Path,
-    wanted: Wanted<'_>,
-    asking: Asking,
+    wanted: ConfigInputs<'_>,
+    asking: TrustPrompt,
 ) -> Result<Resolved, ApiError> {
     let environment = &context.environment;
     if wanted.ignores_project || wanted.pinned.is_some() {
         return load_with(environment, cwd, wanted);
     }
-    let Some(project) = trust::of(environment, cwd) else {
+    let Some(project) = trust::project_trust(environment, cwd) else {
         return resolve(environment, wanted, None, false);
     };
     // An unreadable file is reported as such, before the user is asked to trust it.
-    let (file, is_trusted) = as_judged(&project)?;
-    resolve(environment, Wanted::default(), file.clone(), is_trusted)?;
+    let (file, is_trusted) = judged_file(&project)?;
+    resolve(environment, ConfigInputs::default(), file.clone(), is_trusted)?;
     trust::require_project(context, project, asking)?;
     resolve(environment, wanted, file, true)
 }
 
 /// Returns the project's file from the checked snapshot.
-fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
+fn snapshot_file(top: &Path, snapshot: &ProjectSnapshot) -> Result<Option<ConfigFile>, LoadError> {
     let Some(bytes) = &snapshot.config else { return Ok(None) };
     let path = top.join(FILE);
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -147,7 +154,7 @@ fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
         path: path.clone(),
         valid: why.utf8_error().valid_up_to(),
     })?;
-    Ok(Some(File { name: path.to_string_lossy().into_owned(), text }))
+    Ok(Some(ConfigFile { name: path.to_string_lossy().into_owned(), text }))
 }
 
 /// Parses a size like the configuration does: `64MiB`, `1GB`, or whole bytes.
@@ -170,38 +177,47 @@ pub(crate) fn parse_duration(flag: &str, text: &str) -> Result<Duration, ApiErro
     Ok(resolved.verify.time_limit)
 }
 
-pub(crate) fn flag_text(flag: &str, key: &str, text: &str) -> Flag {
-    Flag { flag: flag.to_owned(), key: key.to_owned(), value: FlagValue::Text(text.to_owned()) }
+pub(crate) fn flag_text(flag: &str, key: &str, text: &str) -> FlagSetting {
+    FlagSetting {
+        flag: flag.to_owned(),
+        key: key.to_owned(),
+        value: FlagValue::Text(text.to_owned()),
+    }
 }
 
-pub(crate) fn flag_list(flag: &str, key: &str, texts: &[String]) -> Flag {
-    Flag { flag: flag.to_owned(), key: key.to_owned(), value: FlagValue::List(texts.to_vec()) }
+pub(crate) fn flag_list(flag: &str, key: &str, texts: &[String]) -> FlagSetting {
+    FlagSetting {
+        flag: flag.to_owned(),
+        key: key.to_owned(),
+        value: FlagValue::List(texts.to_vec()),
+    }
 }
 
 /// Returns the colors for standard output and standard error.
 pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
-    let (configured, own_variable) = wished(environment);
+    let (configured, own_variable) = configured_color(environment);
     let no_color = environment.get("NO_COLOR").is_some() && !own_variable;
     let dumb = environment.get("TERM") == Some("dumb");
-    let paint =
-        |terminal: bool| Paint::by(Wish { configured, no_color, terminal: terminal && !dumb });
+    let paint = |terminal: bool| {
+        Paint::from_inputs(ColorInputs { configured, no_color, terminal: terminal && !dumb })
+    };
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
 }
 
 /// Returns the configured color mode, and whether Provost's own variable sets it. An unreadable
 /// configuration does not prevent output here; the commands that need it report the error.
-fn wished(environment: &Environment) -> (Color, bool) {
-    let resolved = environment.here().and_then(|cwd| load(environment, &cwd, Vec::new()));
+fn configured_color(environment: &Environment) -> (Color, bool) {
+    let resolved = environment.current_dir().and_then(|cwd| load(environment, &cwd, Vec::new()));
     resolved.map_or((Color::Auto, false), |resolved| {
         let source = resolved.provenance.get("ui.color");
-        (resolved.ui.color, matches!(source, Some(Source::Environment { .. })))
+        (resolved.ui.color, matches!(source, Some(ValueSource::Environment { .. })))
     })
 }
 
 /// Returns the git filters that the user trusts. Only the user's own file counts; if it is
 /// unreadable, no filter is trusted.
 pub(crate) fn trusted_filters(environment: &Environment) -> Vec<String> {
-    let paths = Paths { user: user_file(environment), project: None };
+    let paths = ConfigPaths { user: user_file(environment), project: None };
     let Ok((user, _)) = provost_config::load(&paths) else { return Vec::new() };
     let resolved = provost_config::resolve(&Inputs { user, ..Inputs::default() });
     let filters = resolved.map(|resolved| resolved.git.filters).unwrap_or_default();
@@ -216,7 +232,7 @@ fn user_file(environment: &Environment) -> Option<PathBuf> {
 
 /// Returns a file that is ignored because its directory is in no repository. Otherwise anyone who
 /// can write to a parent directory, such as `/tmp`, could decide which programs run.
-pub(crate) fn unread_file(cwd: &Path) -> Option<PathBuf> {
+pub(crate) fn ignored_file(cwd: &Path) -> Option<PathBuf> {
     let file = cwd.join(FILE);
     (project_top(cwd).is_none() && file.is_file()).then_some(file)
 }
@@ -231,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_configuration() {
+    fn sizes_parse_like_the_configuration() {
         assert_eq!(parse_size("--output", "64MiB").unwrap(), 64 << 20);
         let error = parse_size("--output", "64mib").unwrap_err();
         assert!(error.message.contains("did you mean \"MiB\"?"), "{}", error.message);
@@ -239,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_that_is_none_names_its_flag_alone() {
+    fn invalid_duration_names_only_its_flag() {
         assert_eq!(parse_duration("--timeout", "1h30m").unwrap(), Duration::from_secs(5400));
         for text in ["nonsense", "0", ""] {
             let error = parse_duration("--timeout", text).unwrap_err();

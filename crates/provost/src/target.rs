@@ -1,6 +1,6 @@
 //! API paths and lookups, built from the user's input.
 
-use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
+use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow};
 use serde::Deserialize;
 
 use crate::ui;
@@ -19,48 +19,48 @@ pub(crate) struct RunReply {
 
 /// A session or a run that the user named.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum SessionOrRun {
     Session(Box<SessionRow>),
     Run(Box<RunRow>),
 }
 
 /// Returns the path of a run, by its id, a part of it or its name.
-pub(crate) fn run(id: &str) -> String {
+pub(crate) fn run_path(id: &str) -> String {
     format!("/v1/runs/{}", encode(id))
 }
 
 /// Returns the path of an action on a run.
-pub(crate) fn run_action(id: &str, action: &str) -> String {
-    format!("{}/{action}", run(id))
+pub(crate) fn run_action_path(id: &str, action: &str) -> String {
+    format!("{}/{action}", run_path(id))
 }
 
 /// Returns the path of a team.
-pub(crate) fn task(id: &str) -> String {
+pub(crate) fn team_path(id: &str) -> String {
     format!("/v1/tasks/{}", encode(id))
 }
 
 /// Returns the path of an action on a team.
-pub(crate) fn task_action(id: &str, action: &str) -> String {
-    format!("{}/{action}", task(id))
+pub(crate) fn team_action_path(id: &str, action: &str) -> String {
+    format!("{}/{action}", team_path(id))
 }
 
 /// Returns the path of a session, by its id, a part of it or its name.
-pub(crate) fn session(id: &str) -> String {
+pub(crate) fn session_path(id: &str) -> String {
     format!("/v1/sessions/{}", encode(id))
 }
 
 /// Returns the path of an action on a session.
-pub(crate) fn action(id: &str, action: &str) -> String {
-    format!("{}/{action}", session(id))
+pub(crate) fn session_action_path(id: &str, action: &str) -> String {
+    format!("{}/{action}", session_path(id))
 }
 
 /// Returns the path of the past states of a session, run or team.
-pub(crate) fn history(id: &str) -> String {
+pub(crate) fn history_path(id: &str) -> String {
     format!("/v1/history/{}", encode(id))
 }
 
 /// Returns a path with a query. Parameters without a value are left out.
-pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String {
+pub(crate) fn with_query(path: &str, parameters: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", encode(value.as_deref()?))))
@@ -70,80 +70,86 @@ pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String
 }
 
 /// Fetches a session.
-pub(crate) fn find(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
-    client.get::<SessionReply>(&session(id)).map(|reply| reply.session)
+pub(crate) fn find_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
+    client.get::<SessionReply>(&session_path(id)).map(|reply| reply.session)
 }
 
 /// Fetches a run.
 pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
-    client.get::<RunReply>(&run(id)).map(|reply| reply.run)
+    client.get::<RunReply>(&run_path(id)).map(|reply| reply.run)
 }
 
 /// Fetches a session or a run. A name that both have is ambiguous.
-pub(crate) fn find_any(client: &Client, id: &str) -> Result<Target, ApiError> {
-    match (known(find(client, id))?, known(find_run(client, id))?) {
-        (Some(session), None) => Ok(Target::Session(Box::new(session))),
-        (None, Some(run)) => Ok(Target::Run(Box::new(run))),
+pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOrRun, ApiError> {
+    match (found_or_none(find_session(client, id))?, found_or_none(find_run(client, id))?) {
+        (Some(session), None) => Ok(SessionOrRun::Session(Box::new(session))),
+        (None, Some(run)) => Ok(SessionOrRun::Run(Box::new(run))),
         (Some(session), Some(run)) => {
             let message = format!(
                 "\"{id}\" is ambiguous: session {} or run {}",
-                ui::short(&session.id),
-                ui::short(&run.id)
+                ui::short_id(&session.id),
+                ui::short_id(&run.id)
             );
-            Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
+            Err(ApiError::new(ErrorCode::BadRequest, message).next("provost ls"))
         }
         (None, None) => {
             let message = format!("no session or run \"{id}\"");
-            Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
+            Err(ApiError::new(ErrorCode::NotFound, message).next("provost ls --all"))
         }
     }
 }
 
 /// Fetches a session. Of a run, it is the session with a pending request, else the newest active one.
-pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
-    let run = match find_any(client, id)? {
-        Target::Session(session) => return Ok(*session),
-        Target::Run(run) => run,
+pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
+    let run = match find_session_or_run(client, id)? {
+        SessionOrRun::Session(session) => return Ok(*session),
+        SessionOrRun::Run(run) => run,
     };
     let mut asking: Vec<&str> =
         run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
     asking.dedup();
     if let [_, _, ..] = asking[..] {
-        let message = format!("several agents of run {} need an answer", ui::short(&run.id));
-        let error = ApiError::new(Code::BadRequest, message);
+        let message = format!("several agents of run {} need an answer", ui::short_id(&run.id));
+        let error = ApiError::new(ErrorCode::BadRequest, message);
         return Err(run.requests.iter().fold(error, |error, one| error.next(one.answer_command())));
     }
     let newest = run.sessions.iter().rev().find(|session| session.state.is_none());
     match asking.first().copied().or(newest.map(|session| session.id.as_str())) {
-        Some(session) => find(client, session),
+        Some(session) => find_session(client, session),
         None => {
-            let short = ui::short(&run.id);
+            let short = ui::short_id(&run.id);
             let message = format!("run {short} needs no answer: it has no active session");
-            Err(ApiError::new(Code::Refused, message).next(format!("provost status {short}")))
+            Err(ApiError::new(ErrorCode::Refused, message).next(format!("provost status {short}")))
         }
     }
 }
 
 /// Replaces a not-found error if the id names a run. The error suggests the run's active session.
-pub(crate) fn only_session(client: &Client, id: &str, verb: &str, error: ApiError) -> ApiError {
-    let run = (error.code == Code::NotFound).then(|| find_run(client, id).ok()).flatten();
+pub(crate) fn explain_run_target(
+    client: &Client,
+    id: &str,
+    verb: &str,
+    error: ApiError,
+) -> ApiError {
+    let run = (error.code == ErrorCode::NotFound).then(|| find_run(client, id).ok()).flatten();
     let Some(run) = run else { return error };
-    let (short, live) = (ui::short(&run.id), run.sessions.iter().rev().find(|s| s.state.is_none()));
+    let (short, live) =
+        (ui::short_id(&run.id), run.sessions.iter().rev().find(|s| s.state.is_none()));
     let message = format!("{short} is a run, but `provost {verb}` needs a session");
-    let error = ApiError::new(Code::Refused, message);
+    let error = ApiError::new(ErrorCode::Refused, message);
     match live {
         Some(session) => {
             let text = if verb == "send" { " TEXT" } else { "" };
-            error.next(format!("provost {verb} {}{text}", ui::short(&session.id)))
+            error.next(format!("provost {verb} {}{text}", ui::short_id(&session.id)))
         }
         None => error.next(format!("provost status {short}")),
     }
 }
 
-fn known<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+fn found_or_none<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(error) if error.code == Code::NotFound => Ok(None),
+        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -169,17 +175,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_typed_can_change_the_address() {
-        assert_eq!(session("a b/../?x=1\r\n"), "/v1/sessions/a%20b%2F..%2F%3Fx%3D1%0D%0A");
-        assert_eq!(session(".."), "/v1/sessions/%2E%2E");
-        assert_eq!(action("é", "send"), "/v1/sessions/%C3%A9/send");
+    fn user_input_cannot_change_the_path() {
+        assert_eq!(session_path("a b/../?x=1\r\n"), "/v1/sessions/a%20b%2F..%2F%3Fx%3D1%0D%0A");
+        assert_eq!(session_path(".."), "/v1/sessions/%2E%2E");
+        assert_eq!(session_action_path("é", "send"), "/v1/sessions/%C3%A9/send");
     }
 
     #[test]
-    fn only_given_parameters_are_sent() {
+    fn unset_parameters_are_left_out() {
         let parameters =
             [("role", None), ("state", Some("a&b".to_owned())), ("all", Some("1".to_owned()))];
-        assert_eq!(query("/v1/sessions", &parameters), "/v1/sessions?state=a%26b&all=1");
-        assert_eq!(query("/v1/sessions", &[("x", None)]), "/v1/sessions");
+        assert_eq!(with_query("/v1/sessions", &parameters), "/v1/sessions?state=a%26b&all=1");
+        assert_eq!(with_query("/v1/sessions", &[("x", None)]), "/v1/sessions");
     }
 }

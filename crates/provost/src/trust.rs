@@ -10,12 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_api::{ApiError, Code};
-use provost_core::text::shell_word;
+use provost_api::{ApiError, ErrorCode};
+use provost_core::text::shell_quote;
 use provost_sys::{agent_file, origin, process};
 use provost_trust::{
-    Change, Content, Entry, ReadError, Snapshot, TrustStore, Unowned, Unsafe, check_owner,
-    find_top, read_workflow, snapshot,
+    ContentChange, ContentEntry, OwnershipError, ProjectSnapshot, ReadError, TrustContent,
+    TrustStore, UnsafeProject, check_owner, find_top, read_workflow, snapshot,
 };
 
 use crate::{
@@ -23,45 +23,45 @@ use crate::{
     daemon,
     environment::Environment,
     error::{chain, usage},
-    ui::{clean, clean_block, clip},
+    ui::{clip, escape_block, escape_line},
 };
 
 /// The maximum size of a workflow, as in `serve`.
 const MAX_WORKFLOW: u64 = 256 << 10;
 
 /// How many entries an error lists.
-const NAMED: usize = 5;
+const MAX_LISTED: usize = 5;
 
 /// The maximum length of a value in an error.
-const SHOWN_VALUE: usize = 80;
+const MAX_VALUE_WIDTH: usize = 80;
 
 /// A project, and whether its files are trusted.
 #[derive(Debug)]
 pub(crate) struct ProjectTrust {
     pub(crate) top: PathBuf,
-    pub(crate) state: State,
+    pub(crate) state: ProjectTrustState,
 }
 
 /// Whether a project's files are trusted.
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum ProjectTrustState {
     /// The user trusts exactly this content, or nothing in it needs trust.
-    Trusted(Snapshot),
-    Untrusted(Snapshot),
+    Trusted(ProjectSnapshot),
+    Untrusted(ProjectSnapshot),
     /// Another user could have written the files. They are not read and cannot be trusted.
     Unsafe(ReadError),
 }
 
 /// The object of a trust decision: a project, or a workflow file outside a project's top directory.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct TrustSubject {
     pub(crate) path: PathBuf,
-    pub(crate) content: Content,
+    pub(crate) content: TrustContent,
 }
 
 /// Whether a command may prompt the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
+pub(crate) enum TrustPrompt {
     AtTerminal,
     Never,
 }
@@ -78,16 +78,20 @@ pub(crate) fn store(environment: &Environment) -> Result<TrustStore, ApiError> {
 }
 
 /// Checks the project that contains a directory. It runs nothing and does not prompt.
-pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
+pub(crate) fn project_trust(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
     let top = find_top(cwd)?;
     let state = match snapshot(&top) {
-        Err(why) => State::Unsafe(why),
+        Err(why) => ProjectTrustState::Unsafe(why),
         Ok(snapshot) => {
             let digest = snapshot.content.digest();
             let trusted = snapshot.content.is_empty()
                 || store(environment)
                     .is_ok_and(|store| store.is_trusted(&top, &digest).unwrap_or(false));
-            if trusted { State::Trusted(snapshot) } else { State::Untrusted(snapshot) }
+            if trusted {
+                ProjectTrustState::Trusted(snapshot)
+            } else {
+                ProjectTrustState::Untrusted(snapshot)
+            }
         }
     };
     Some(ProjectTrust { top, state })
@@ -95,8 +99,8 @@ pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> 
 
 /// Checks that a command may start something in a directory: the project's files are trusted, or
 /// the operator trusts them now.
-pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(), ApiError> {
-    match of(&context.environment, cwd) {
+pub(crate) fn require(context: &Context, cwd: &Path, asking: TrustPrompt) -> Result<(), ApiError> {
+    match project_trust(&context.environment, cwd) {
         None => Ok(()),
         Some(project) => require_project(context, project, asking),
     }
@@ -106,14 +110,14 @@ pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(
 pub(crate) fn require_project(
     context: &Context,
     project: ProjectTrust,
-    asking: Asking,
+    asking: TrustPrompt,
 ) -> Result<(), ApiError> {
     match project.state {
-        State::Trusted(_) => Ok(()),
-        State::Unsafe(why) => Err(never_counts(&project.top, &why)),
-        State::Untrusted(snapshot) => {
-            let subject = Subject { path: project.top, content: snapshot.content };
-            agree(context, &subject, asking)
+        ProjectTrustState::Trusted(_) => Ok(()),
+        ProjectTrustState::Unsafe(why) => Err(unsafe_project_error(&project.top, &why)),
+        ProjectTrustState::Untrusted(snapshot) => {
+            let subject = TrustSubject { path: project.top, content: snapshot.content };
+            ask_or_refuse(context, &subject, asking)
         }
     }
 }
@@ -123,19 +127,22 @@ pub(crate) fn require_workflow(
     context: &Context,
     path: &Path,
     text: &str,
-    asking: Asking,
+    asking: TrustPrompt,
 ) -> Result<(), ApiError> {
     let subject = workflow_subject(path, text)?;
     let store = store(&context.environment)?;
     let digest = subject.content.digest();
-    if store.is_trusted(&subject.path, &digest).map_err(broken_store)? {
+    if store.is_trusted(&subject.path, &digest).map_err(store_error)? {
         return Ok(());
     }
-    agree(context, &subject, asking)
+    ask_or_refuse(context, &subject, asking)
 }
 
 /// Returns the object of `provost trust PATH`.
-pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject, ApiError> {
+pub(crate) fn trust_subject(
+    environment: &Environment,
+    path: &Path,
+) -> Result<TrustSubject, ApiError> {
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;
     if path.is_file() {
@@ -143,78 +150,85 @@ pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject,
             .map_err(|why| usage(format!("cannot read {why}")))?;
         return workflow_subject(&path, &text);
     }
-    let Some(project) = of(environment, &path) else {
+    let Some(project) = project_trust(environment, &path) else {
         let message =
             format!("{} is not in a git repository, so there is nothing to trust", path.display());
-        return Err(ApiError::new(Code::NotFound, message).next("git init"));
+        return Err(ApiError::new(ErrorCode::NotFound, message).next("git init"));
     };
     match project.state {
-        State::Trusted(snapshot) | State::Untrusted(snapshot) => {
-            Ok(Subject { path: project.top, content: snapshot.content })
+        ProjectTrustState::Trusted(snapshot) | ProjectTrustState::Untrusted(snapshot) => {
+            Ok(TrustSubject { path: project.top, content: snapshot.content })
         }
-        State::Unsafe(why) => Err(never_counts(&project.top, &why)),
+        ProjectTrustState::Unsafe(why) => Err(unsafe_project_error(&project.top, &why)),
     }
 }
 
 /// A workflow at a project's top is part of the project. The text in use must be the text that was checked.
-fn workflow_subject(path: &Path, text: &str) -> Result<Subject, ApiError> {
+fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     let directory = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let read = read_workflow(path).map_err(|why| never_counts(directory, &why))?;
-    let followed = Content::from_workflow(&name, text.as_bytes());
+    let read = read_workflow(path).map_err(|why| unsafe_project_error(directory, &why))?;
+    let followed = TrustContent::from_workflow(&name, text.as_bytes());
     if read != followed {
         let message = format!("{} changed while it was being read; try again", path.display());
-        return Err(ApiError::new(Code::Refused, message));
+        return Err(ApiError::new(ErrorCode::Refused, message));
     }
     let top = find_top(directory).filter(|top| top.join("WORKFLOW.md") == path);
-    let Some(top) = top else { return Ok(Subject { path: path.to_owned(), content: followed }) };
-    let snapshot = snapshot(&top).map_err(|why| never_counts(&top, &why))?;
-    Ok(Subject { path: top, content: snapshot.content })
+    let Some(top) = top else {
+        return Ok(TrustSubject { path: path.to_owned(), content: followed });
+    };
+    let snapshot = snapshot(&top).map_err(|why| unsafe_project_error(&top, &why))?;
+    Ok(TrustSubject { path: top, content: snapshot.content })
 }
 
 /// Refuses agents and all their processes. A process below a holder belongs to an agent. The
 /// daemon, if it runs, also identifies processes that left their holder.
 pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     let family = process::family(std::process::id()).map_err(|why| {
-        ApiError::new(Code::Forbidden, format!("cannot identify this process: {why}"))
+        ApiError::new(ErrorCode::Forbidden, format!("cannot identify this process: {why}"))
     })?;
-    let is_held = |pid| origin::held_directory(pid).is_some() || origin::mark(pid).is_some();
+    let is_held = |pid| origin::holder_directory(pid).is_some() || origin::mark(pid).is_some();
     if family.iter().any(|one| is_held(one.pid)) {
         let message = "only the operator may trust a project; this process belongs to an agent, or to a check, hook or setup";
-        return Err(ApiError::new(Code::Forbidden, message).next("provost report --help"));
+        return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost report --help"));
     }
     let home = context.home()?;
     match daemon::connect_only(&home).and_then(|client| daemon::must_be_operator(&client)) {
-        Err(error) if error.code != Code::Unreachable => Err(error),
+        Err(error) if error.code != ErrorCode::Unreachable => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
 /// Whether the operator trusts this content of a project, or nothing in it needs trust.
-pub(crate) fn is_agreed(
+pub(crate) fn is_trusted(
     environment: &Environment,
     top: &Path,
-    content: &Content,
+    content: &TrustContent,
 ) -> Result<bool, ApiError> {
     if content.is_empty() {
         return Ok(true);
     }
-    store(environment)?.is_trusted(top, &content.digest()).map_err(broken_store)
+    store(environment)?.is_trusted(top, &content.digest()).map_err(store_error)
 }
 
 /// Records that the operator trusts the content.
-pub(crate) fn record(environment: &Environment, subject: &Subject) -> Result<(), ApiError> {
-    store(environment)?.trust(&subject.path, &subject.content).map_err(broken_store)
+pub(crate) fn record(environment: &Environment, subject: &TrustSubject) -> Result<(), ApiError> {
+    store(environment)?.trust(&subject.path, &subject.content).map_err(store_error)
 }
 
-pub(crate) fn broken_store(why: provost_trust::StoreError) -> ApiError {
-    chain(Code::Refused, "cannot use the trust store", &why).next("ls -ld ~/.config/provost/trust")
+pub(crate) fn store_error(why: provost_trust::StoreError) -> ApiError {
+    chain(ErrorCode::Refused, "cannot use the trust store", &why)
+        .next("ls -ld ~/.config/provost/trust")
 }
 
 /// Asks the operator at a terminal, or fails with the command to run.
-fn agree(context: &Context, subject: &Subject, asking: Asking) -> Result<(), ApiError> {
-    let refused = || untrusted(&context.environment, subject);
-    if asking == Asking::Never || !can_ask(context) {
+fn ask_or_refuse(
+    context: &Context,
+    subject: &TrustSubject,
+    asking: TrustPrompt,
+) -> Result<(), ApiError> {
+    let refused = || untrusted_error(&context.environment, subject);
+    if asking == TrustPrompt::Never || !can_ask(context) {
         return Err(refused());
     }
     must_be_operator(context)?;
@@ -230,16 +244,16 @@ pub(crate) fn can_ask(context: &Context) -> bool {
 }
 
 /// Shows the content that needs trust, and asks for confirmation.
-pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
-    let shown = |path: &Path| clean(&path.display().to_string());
-    context.ui.talk(&format!(
+pub(crate) fn ask(context: &Context, subject: &TrustSubject) -> Result<bool, ApiError> {
+    let shown = |path: &Path| escape_line(&path.display().to_string());
+    context.ui.notice(&format!(
         "These files of {} run programs or widen permissions:",
         shown(&subject.path)
     ));
-    for line in describe(subject, &last(&context.environment, subject)) {
-        context.ui.talk(&line);
+    for line in describe(subject, &last_trusted(&context.environment, subject)) {
+        context.ui.notice(&line);
     }
-    context.ui.talk("Trust exactly this? [y/N]");
+    context.ui.notice("Trust exactly this? [y/N]");
     let mut answer = String::new();
     std::io::stdin()
         .lock()
@@ -249,49 +263,56 @@ pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError
 }
 
 /// Returns the content that was trusted last.
-pub(crate) fn last(environment: &Environment, subject: &Subject) -> Content {
-    let last = store(environment).ok().and_then(|store| store.last(&subject.path).ok().flatten());
+pub(crate) fn last_trusted(environment: &Environment, subject: &TrustSubject) -> TrustContent {
+    let last =
+        store(environment).ok().and_then(|store| store.last_agreed(&subject.path).ok().flatten());
     last.unwrap_or_default()
 }
 
 /// Lists everything that needs trust. `+` marks new, `~` changed and `-` removed entries since the
 /// last decision.
-pub(crate) fn describe(subject: &Subject, before: &Content) -> Vec<String> {
+pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<String> {
     let changes = subject.content.changes(before);
-    let mark = |file: &str, entry: &Entry| {
-        let is = |change: &Change| match change {
-            Change::Added { file: of, entry: new } => (of == file && new == entry).then_some('+'),
-            Change::Changed { file: of, after, .. } => {
+    let mark = |file: &str, entry: &ContentEntry| {
+        let is = |change: &ContentChange| match change {
+            ContentChange::Added { file: of, entry: new } => {
+                (of == file && new == entry).then_some('+')
+            }
+            ContentChange::Changed { file: of, after, .. } => {
                 (of == file && after == entry).then_some('~')
             }
-            Change::Removed { .. } => None,
+            ContentChange::Removed { .. } => None,
         };
         changes.iter().find_map(is).unwrap_or(' ')
     };
     let mut lines = Vec::new();
     for part in &subject.content.parts {
-        lines.push(clean(&part.file));
+        lines.push(escape_line(&part.file));
         for entry in &part.entries {
             lines.extend(entry_lines(mark(&part.file, entry), &part.file, entry));
         }
     }
     for change in &changes {
-        if let Change::Removed { file, entry } = change {
+        if let ContentChange::Removed { file, entry } = change {
             let name = entry.key.as_deref().unwrap_or(file);
-            lines.push(format!("  - {} of {}", clean(name), clean(file)));
+            lines.push(format!("  - {} of {}", escape_line(name), escape_line(file)));
         }
     }
     lines
 }
 
-fn entry_lines(mark: char, file: &str, entry: &Entry) -> Vec<String> {
-    let meaning = meaning(file, entry.key.as_deref());
+fn entry_lines(mark: char, file: &str, entry: &ContentEntry) -> Vec<String> {
+    let meaning = describe_effect(file, entry.key.as_deref());
     match &entry.key {
         Some(key) => {
-            vec![format!("  {mark} {} = {}    # {meaning}", clean(key), clean(&entry.value))]
+            vec![format!(
+                "  {mark} {} = {}    # {meaning}",
+                escape_line(key),
+                escape_line(&entry.value)
+            )]
         }
         None => {
-            let text = clean_block(&entry.value);
+            let text = escape_block(&entry.value);
             let head = format!("  {mark} the whole file    # {meaning}");
             std::iter::once(head).chain(text.lines().map(|line| format!("    | {line}"))).collect()
         }
@@ -299,7 +320,7 @@ fn entry_lines(mark: char, file: &str, entry: &Entry) -> Vec<String> {
 }
 
 /// Describes the effect of an entry.
-pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
+pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
     let Some(key) = key else {
         return match file {
             ".mcp.json" => "agents start the servers in it",
@@ -342,63 +363,67 @@ pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
 }
 
 /// Returns the error for a start in an untrusted project.
-fn untrusted(environment: &Environment, subject: &Subject) -> ApiError {
-    let before = last(environment, subject);
+fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiError {
+    let before = last_trusted(environment, subject);
     let changes = subject.content.changes(&before);
-    let news: Vec<String> = changes.iter().map(change_line).collect();
-    let more = news.len().saturating_sub(NAMED);
-    let mut named = news[..news.len().min(NAMED)].join("; ");
+    let news: Vec<String> = changes.iter().map(describe_change).collect();
+    let more = news.len().saturating_sub(MAX_LISTED);
+    let mut named = news[..news.len().min(MAX_LISTED)].join("; ");
     if more > 0 {
         named.push_str(&format!("; and {more} more"));
     }
     let path = subject.path.display();
     let why = if before.is_empty() { "is not trusted" } else { "changed since you trusted it" };
-    let message = format!("{} {why}: {named}", clean(&path.to_string()));
-    let argument = shell_word(&path.to_string());
-    ApiError::new(Code::Refused, message).next(format!("provost trust {argument}"))
+    let message = format!("{} {why}: {named}", escape_line(&path.to_string()));
+    let argument = shell_quote(&path.to_string());
+    ApiError::new(ErrorCode::Refused, message).next(format!("provost trust {argument}"))
 }
 
-fn change_line(change: &Change) -> String {
-    let told = |file: &str, entry: &Entry| {
-        let meaning = meaning(file, entry.key.as_deref());
+fn describe_change(change: &ContentChange) -> String {
+    let told = |file: &str, entry: &ContentEntry| {
+        let meaning = describe_effect(file, entry.key.as_deref());
         match &entry.key {
             Some(key) => {
-                let value = clip(&clean(&entry.value), SHOWN_VALUE);
-                format!("{} sets {} = {value} ({meaning})", clean(file), clean(key))
+                let value = clip(&escape_line(&entry.value), MAX_VALUE_WIDTH);
+                format!("{} sets {} = {value} ({meaning})", escape_line(file), escape_line(key))
             }
-            None => format!("{} ({meaning})", clean(file)),
+            None => format!("{} ({meaning})", escape_line(file)),
         }
     };
     match change {
-        Change::Added { file, entry } | Change::Changed { file, after: entry, .. } => {
-            told(file, entry)
-        }
-        Change::Removed { file, entry } => {
-            format!("{} no longer has {}", clean(file), clean(entry.key.as_deref().unwrap_or(file)))
+        ContentChange::Added { file, entry }
+        | ContentChange::Changed { file, after: entry, .. } => told(file, entry),
+        ContentChange::Removed { file, entry } => {
+            format!(
+                "{} no longer has {}",
+                escape_line(file),
+                escape_line(entry.key.as_deref().unwrap_or(file))
+            )
         }
     }
 }
 
 /// Returns the error for a start in a project that other users could have written.
-fn never_counts(top: &Path, why: &ReadError) -> ApiError {
-    let top = clean(&top.display().to_string());
-    let message = format!("{}, so the files of {top} cannot be trusted", clean(&why.to_string()));
-    let error = ApiError::new(Code::Refused, message);
+fn unsafe_project_error(top: &Path, why: &ReadError) -> ApiError {
+    let top = escape_line(&top.display().to_string());
+    let message =
+        format!("{}, so the files of {top} cannot be trusted", escape_line(&why.to_string()));
+    let error = ApiError::new(ErrorCode::Refused, message);
     why.fix().into_iter().fold(error, |error, fix| error.next(fix))
 }
 
 /// Returns a warning about a project's files that are ignored.
 pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
-    let project = of(environment, cwd)?;
+    let project = project_trust(environment, cwd)?;
     match project.state {
-        State::Trusted(_) => None,
-        State::Unsafe(why) => {
+        ProjectTrustState::Trusted(_) => None,
+        ProjectTrustState::Unsafe(why) => {
             Some(format!("{why}, so the files of {} are ignored", project.top.display()))
         }
-        State::Untrusted(snapshot) => {
+        ProjectTrustState::Untrusted(snapshot) => {
             let files: Vec<&str> =
                 snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
-            let argument = shell_word(&project.top.display().to_string());
+            let argument = shell_quote(&project.top.display().to_string());
             Some(format!(
                 "not trusted yet: {} of {}; values that run programs or widen permissions are ignored: `provost trust {argument}`",
                 files.join(", "),
@@ -410,12 +435,12 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
 
 /// Whether a directory belongs to another user, by Provost's own check.
 pub(crate) fn is_foreign(top: &Path) -> bool {
-    matches!(check_owner(top), Err(Unsafe::Unowned(Unowned::OtherUser { .. })))
+    matches!(check_owner(top), Err(UnsafeProject::Unowned(OwnershipError::OtherUser { .. })))
 }
 
 /// The directory of an agent, and whether the project's files are ignored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Workplace<'a> {
+pub(crate) struct AgentWorkplace<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) ignores_project: bool,
 }
@@ -432,9 +457,9 @@ pub(crate) enum AgentTrust {
 
 /// Decides whether Codex may trust a repository. Provost never grants that by itself: the user must
 /// trust the content with `provost trust`, or the directory in their own Codex configuration.
-pub(crate) fn of_codex(
+pub(crate) fn codex_trust(
     environment: &Environment,
-    place: Workplace<'_>,
+    place: AgentWorkplace<'_>,
     codex_home: Option<&Path>,
 ) -> AgentTrust {
     let top = find_top(place.cwd).unwrap_or_else(|| place.cwd.to_owned());
@@ -445,8 +470,8 @@ pub(crate) fn of_codex(
         return AgentTrust::Untrusted;
     };
     let by_store = !place.ignores_project
-        && of(environment, place.cwd)
-            .is_some_and(|project| matches!(project.state, State::Trusted(_)));
+        && project_trust(environment, place.cwd)
+            .is_some_and(|project| matches!(project.state, ProjectTrustState::Trusted(_)));
     let main = provost_trust::main_top(&top);
     let tops = [Some(top.as_path()), main.as_deref()];
     let by_user = tops.into_iter().flatten().any(|top| {

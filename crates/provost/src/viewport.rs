@@ -15,9 +15,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 
-use crate::{context::Context, environment::Environment, error::usage, home::Home};
+use crate::{context::Context, environment::Environment, error::usage, home::ProvostHome};
 
 /// The only tmux session of the server.
 const SESSION: &str = "provost";
@@ -25,13 +25,13 @@ const SOCKET: &str = "tmux.sock";
 const CONFIGURATION: &str = "tmux.conf";
 
 /// The maximum length of a socket path.
-const LONGEST_SOCKET: usize = 107;
+const MAX_SOCKET_PATH: usize = 107;
 
 /// The option that marks a `provost attach` inside a window of this server.
 pub(crate) const IN_WINDOW: &str = "in-window";
 
 /// The tmux option that stores a window's session.
-const SHOWS: &str = "@provost_session";
+const SESSION_OPTION: &str = "@provost_session";
 
 /// The server's settings. The user's own tmux settings are not read.
 const SETTINGS: &str = "\
@@ -50,67 +50,67 @@ set -g default-terminal screen-256color
 ";
 
 /// The tmux events that can change which client displays which window.
-const LOOKS: [&str; 4] =
+const VIEW_HOOKS: [&str; 4] =
     ["client-attached", "client-detached", "client-session-changed", "session-window-changed"];
 
 /// Makes every window check again whether a client displays it.
-const LOOK_AGAIN: &str =
+const RECHECK_VIEWERS: &str =
     r#"run-shell -b "kill -WINCH #{S:#{W:#{P:#{pane_pid} }}} 2>/dev/null; true""#;
 
 /// The number of tmux clients that display a window.
-const SHOWN_BY: &str = "#{window_active_clients}";
+const CLIENT_COUNT: &str = "#{window_active_clients}";
 
 /// The tmux server of a home.
-pub(crate) struct Viewport {
+pub(crate) struct TmuxViewport {
     home: PathBuf,
     program: PathBuf,
 }
 
 /// A window id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Window(String);
+pub(crate) struct TmuxWindow(String);
 
 /// The window that contains this process.
-pub(crate) struct OwnWindow {
-    viewport: Viewport,
+pub(crate) struct CurrentWindow {
+    viewport: TmuxViewport,
     pane: Option<String>,
 }
 
-impl OwnWindow {
-    pub(crate) fn around(home: &Home, environment: &Environment) -> OwnWindow {
-        let viewport = Viewport { home: home.path.clone(), program: PathBuf::new() };
-        OwnWindow { viewport, pane: environment.get("TMUX_PANE").map(str::to_owned) }
+impl CurrentWindow {
+    pub(crate) fn from_environment(home: &ProvostHome, environment: &Environment) -> CurrentWindow {
+        let viewport = TmuxViewport { home: home.path.clone(), program: PathBuf::new() };
+        CurrentWindow { viewport, pane: environment.get("TMUX_PANE").map(str::to_owned) }
     }
 
     /// Whether a client displays the window. True if tmux does not answer.
-    pub(crate) fn is_shown(&self) -> bool {
+    pub(crate) fn is_displayed(&self) -> bool {
         let Some(pane) = &self.pane else { return true };
-        let asked = ["display-message", "-p", "-t", pane, SHOWN_BY].map(OsString::from);
+        let asked = ["display-message", "-p", "-t", pane, CLIENT_COUNT].map(OsString::from);
         match self.viewport.run(&asked) {
-            Ok(Ran::Done(clients)) => clients.trim() != "0",
-            Ok(Ran::Refused(_)) | Err(_) => true,
+            Ok(TmuxResult::Done(clients)) => clients.trim() != "0",
+            Ok(TmuxResult::Refused(_)) | Err(_) => true,
         }
     }
 }
 
-impl Viewport {
+impl TmuxViewport {
     /// Finds the server's directory, and writes its settings there.
-    pub(crate) fn prepare(context: &Context) -> Result<Viewport, ApiError> {
+    pub(crate) fn prepare(context: &Context) -> Result<TmuxViewport, ApiError> {
         let home = context.home()?;
         home.prepare()?;
         let cannot = |why: io::Error| {
-            ApiError::new(Code::Storage, format!("cannot prepare a tmux window: {why}"))
+            ApiError::new(ErrorCode::Storage, format!("cannot prepare a tmux window: {why}"))
         };
         let program = std::env::current_exe().map_err(cannot)?;
         let version = Command::new("tmux").arg("-V").stdin(Stdio::null()).output();
-        version.map_err(|why| missing(&why))?;
+        version.map_err(|why| tmux_error(&why))?;
         provost_sys::private::write(&home.path.join(CONFIGURATION), settings().as_bytes())
             .map_err(cannot)?;
-        Ok(Viewport { home: home.path, program })
+        Ok(TmuxViewport { home: home.path, program })
     }
 
     /// Returns the window of a session, and opens it if it is missing.
-    pub(crate) fn window(&self, id: &str, name: &str) -> Result<Window, ApiError> {
+    pub(crate) fn open_window(&self, id: &str, name: &str) -> Result<TmuxWindow, ApiError> {
         if let Some(window) = self.find(id)? {
             return Ok(window);
         }
@@ -118,7 +118,7 @@ impl Viewport {
         let attach = [program, "attach".into(), id.into(), format!("--{IN_WINDOW}").into()];
         let mut home = OsString::from("PROVOST_HOME=");
         home.push(&self.home);
-        let name = shown_name(name);
+        let name = window_name(name);
         let common: Vec<OsString> =
             ["-d", "-P", "-F", "#{window_id}", "-n", &name, "-e"].map(OsString::from).to_vec();
         let common = [common, vec![home], attach.to_vec()].concat();
@@ -132,36 +132,36 @@ impl Viewport {
         } else {
             // Another process may have created the session in the meantime. Then a window is added to it.
             match self.run(&[first.as_slice(), &common].concat())? {
-                Ran::Refused(_) => self.run(&[more.as_slice(), &common].concat())?,
-                done @ Ran::Done(_) => done,
+                TmuxResult::Refused(_) => self.run(&[more.as_slice(), &common].concat())?,
+                done @ TmuxResult::Done(_) => done,
             }
         };
         let window = match made {
-            Ran::Done(window) => window.trim().to_owned(),
-            Ran::Refused(why) => {
+            TmuxResult::Done(window) => window.trim().to_owned(),
+            TmuxResult::Refused(why) => {
                 let message = format!("tmux cannot open a window: {why}");
                 return Err(
-                    ApiError::new(Code::Refused, message).next(format!("provost attach {id}"))
+                    ApiError::new(ErrorCode::Refused, message).next(format!("provost attach {id}"))
                 );
             }
         };
         // The window is already closed if its session ended at once. That is not an error.
-        self.run(&["set-option", "-w", "-t", &window, SHOWS, id].map(OsString::from))?;
-        Ok(Window(window))
+        self.run(&["set-option", "-w", "-t", &window, SESSION_OPTION, id].map(OsString::from))?;
+        Ok(TmuxWindow(window))
     }
 
     /// Returns the command that shows the server, or one of its windows, in the user's terminal.
-    pub(crate) fn attach_command(&self, window: Option<&Window>) -> Vec<OsString> {
+    pub(crate) fn attach_command(&self, window: Option<&TmuxWindow>) -> Vec<OsString> {
         let target = match window {
-            Some(Window(id)) => format!("={SESSION}:{id}"),
+            Some(TmuxWindow(id)) => format!("={SESSION}:{id}"),
             None => format!("={SESSION}"),
         };
         let attach = ["attach-session", "-t", &target].map(OsString::from);
-        [vec!["tmux".into()], self.place(), attach.to_vec()].concat()
+        [vec!["tmux".into()], self.server_args(), attach.to_vec()].concat()
     }
 
     /// Replaces this process with tmux. The user detaches with tmux's own key.
-    pub(crate) fn attach(&self, window: Option<&Window>, id: Option<&str>) -> ApiError {
+    pub(crate) fn attach(&self, window: Option<&TmuxWindow>, id: Option<&str>) -> ApiError {
         if !(stdin().is_terminal() && stdout().is_terminal()) {
             let error = usage("tmux needs a terminal; standard input or output is not one");
             return match id {
@@ -170,33 +170,33 @@ impl Viewport {
             };
         }
         if window.is_none() && !matches!(self.exists(), Ok(true)) {
-            return ApiError::new(Code::NotFound, "no window is open")
+            return ApiError::new(ErrorCode::NotFound, "no window is open")
                 .next("provost attach --tmux ID");
         }
         let words = self.attach_command(window);
-        missing(&self.command(&words[1..]).exec())
+        tmux_error(&self.command(&words[1..]).exec())
     }
 
-    fn find(&self, id: &str) -> Result<Option<Window>, ApiError> {
+    fn find(&self, id: &str) -> Result<Option<TmuxWindow>, ApiError> {
         let session = format!("={SESSION}:");
-        let format = format!("#{{window_id}} #{{{SHOWS}}}");
+        let format = format!("#{{window_id}} #{{{SESSION_OPTION}}}");
         let listed =
             self.run(&["list-windows", "-t", &session, "-F", &format].map(OsString::from))?;
-        let Ran::Done(listed) = listed else { return Ok(None) };
+        let TmuxResult::Done(listed) = listed else { return Ok(None) };
         let shows = |line: &&str| line.split_once(' ').is_some_and(|(_, shown)| shown == id);
         let found = listed.lines().find(shows).and_then(|line| line.split(' ').next());
-        Ok(found.map(|window| Window(window.to_owned())))
+        Ok(found.map(|window| TmuxWindow(window.to_owned())))
     }
 
     fn exists(&self) -> Result<bool, ApiError> {
         let asked = ["has-session", "-t", &format!("={SESSION}")].map(OsString::from);
-        Ok(matches!(self.run(&asked)?, Ran::Done(_)))
+        Ok(matches!(self.run(&asked)?, TmuxResult::Done(_)))
     }
 
     /// A socket path that is too long is given relative to the home, where tmux runs.
-    fn place(&self) -> Vec<OsString> {
+    fn server_args(&self) -> Vec<OsString> {
         let absolute = self.home.join(SOCKET);
-        let fits = absolute.as_os_str().as_bytes().len() <= LONGEST_SOCKET;
+        let fits = absolute.as_os_str().as_bytes().len() <= MAX_SOCKET_PATH;
         let socket = if fits { absolute } else { PathBuf::from(SOCKET) };
         let settings = self.home.join(CONFIGURATION);
         vec!["-u".into(), "-S".into(), socket.into(), "-f".into(), settings.into()]
@@ -212,39 +212,39 @@ impl Viewport {
         command
     }
 
-    fn run(&self, words: &[OsString]) -> Result<Ran, ApiError> {
-        let mut command = self.command(&[self.place(), words.to_vec()].concat());
-        let ran = command.stdin(Stdio::null()).output().map_err(|why| missing(&why))?;
+    fn run(&self, words: &[OsString]) -> Result<TmuxResult, ApiError> {
+        let mut command = self.command(&[self.server_args(), words.to_vec()].concat());
+        let ran = command.stdin(Stdio::null()).output().map_err(|why| tmux_error(&why))?;
         Ok(if ran.status.success() {
-            Ran::Done(String::from_utf8_lossy(&ran.stdout).into_owned())
+            TmuxResult::Done(String::from_utf8_lossy(&ran.stdout).into_owned())
         } else {
-            Ran::Refused(crate::ui::clean(String::from_utf8_lossy(&ran.stderr).trim()))
+            TmuxResult::Refused(crate::ui::escape_line(String::from_utf8_lossy(&ran.stderr).trim()))
         })
     }
 }
 
 fn settings() -> String {
-    let hooks = LOOKS.map(|hook| format!("set-hook -g {hook} '{LOOK_AGAIN}'\n"));
+    let hooks = VIEW_HOOKS.map(|hook| format!("set-hook -g {hook} '{RECHECK_VIEWERS}'\n"));
     format!("{SETTINGS}{}", hooks.concat())
 }
 
 /// The result of a tmux command.
-enum Ran {
+enum TmuxResult {
     Done(String),
     Refused(String),
 }
 
-fn missing(why: &io::Error) -> ApiError {
+fn tmux_error(why: &io::Error) -> ApiError {
     let message = if why.kind() == io::ErrorKind::NotFound {
         "tmux is not installed, and --tmux needs it".to_owned()
     } else {
         format!("cannot run tmux: {why}")
     };
-    ApiError::new(Code::Refused, message).next("provost attach ID")
+    ApiError::new(ErrorCode::Refused, message).next("provost attach ID")
 }
 
 /// Removes characters that tmux would interpret in a window name.
-fn shown_name(name: &str) -> String {
+fn window_name(name: &str) -> String {
     let harmless = |char: &char| !matches!(char, '#' | ':' | '.') && !char.is_control();
     name.chars().filter(harmless).collect()
 }
@@ -253,13 +253,13 @@ fn shown_name(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn viewport(home: &str) -> Viewport {
-        Viewport { home: home.into(), program: "/bin/provost".into() }
+    fn viewport(home: &str) -> TmuxViewport {
+        TmuxViewport { home: home.into(), program: "/bin/provost".into() }
     }
 
     #[test]
-    fn a_window_is_meant_exactly() {
-        let words = viewport("/state/provost").attach_command(Some(&Window("@3".to_owned())));
+    fn attach_command_targets_one_window() {
+        let words = viewport("/state/provost").attach_command(Some(&TmuxWindow("@3".to_owned())));
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words.join(" "),
@@ -268,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn a_home_with_a_long_path_has_a_socket_all_the_same() {
+    fn long_home_path_uses_a_relative_socket() {
         let long = format!("/{}", "x".repeat(120));
-        assert_eq!(viewport(&long).place()[2], "tmux.sock");
+        assert_eq!(viewport(&long).server_args()[2], "tmux.sock");
     }
 
     #[test]
-    fn a_name_is_no_format() {
-        assert_eq!(shown_name("a#(rm -rf)b:c.d"), "a(rm -rf)bcd");
+    fn window_name_drops_tmux_formats() {
+        assert_eq!(window_name("a#(rm -rf)b:c.d"), "a(rm -rf)bcd");
     }
 }

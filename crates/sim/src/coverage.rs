@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use provost_core::{
     run,
     session::{Event, Session},
-    task,
+    team,
 };
 
 /// A cell of the lifecycle table: claim, process, activity, verification.
-pub type Cell = [&'static str; 4];
+pub type LifecycleCell = [&'static str; 4];
 
 /// Everything visited so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub struct Coverage {
     pub kinds: BTreeSet<&'static str>,
     pub states: BTreeSet<&'static str>,
     pub rules: BTreeSet<&'static str>,
-    pub cells: BTreeSet<Cell>,
+    pub cells: BTreeSet<LifecycleCell>,
     pub run_kinds: BTreeSet<&'static str>,
     /// The endings of runs.
     pub endings: BTreeSet<&'static str>,
-    pub task_kinds: BTreeSet<&'static str>,
+    pub team_kinds: BTreeSet<&'static str>,
 }
 
 impl Coverage {
@@ -38,12 +38,12 @@ impl Coverage {
     pub(crate) fn visit_run(&mut self, event: &run::Event) {
         self.run_kinds.insert(event.kind().0);
         if let run::Event::RunSealed(sealed) = event {
-            self.endings.insert(sealed.outcome.ending.word());
+            self.endings.insert(sealed.outcome.ending.as_str());
         }
     }
 
-    pub(crate) fn visit_task(&mut self, event: &task::Event) {
-        self.task_kinds.insert(event.kind().0);
+    pub(crate) fn visit_team(&mut self, event: &team::Event) {
+        self.team_kinds.insert(event.kind().0);
     }
 
     pub fn merge(&mut self, other: &Coverage) {
@@ -53,15 +53,15 @@ impl Coverage {
         self.cells.extend(&other.cells);
         self.run_kinds.extend(&other.run_kinds);
         self.endings.extend(&other.endings);
-        self.task_kinds.extend(&other.task_kinds);
+        self.team_kinds.extend(&other.team_kinds);
     }
 }
 
-fn cell_of(session: &Session) -> Cell {
+fn cell_of(session: &Session) -> LifecycleCell {
     [
-        session.claim().word(),
-        session.process().word(),
-        session.activity().word(),
-        session.verification().word(),
+        session.claim().as_str(),
+        session.process().as_str(),
+        session.activity().as_str(),
+        session.verification().as_str(),
     ]
 }

@@ -3,57 +3,59 @@
 //! A crash drops everything here except the ledger. The laws judge each commit against a shadow that is folded from
 //! the stored form of every event.
 
-mod standing;
+mod team_shadow;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId, StandingId},
+    ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, Run, RunSpec},
-    session::{Command, Effect, EffectKey, Event, Rejected, Session, Spec},
-    task,
+    session::{
+        EffectKey, Event, Session, SessionCommand, SessionEffect, SessionRejection, SessionSpec,
+    },
+    team,
     time::Moment,
 };
 use provost_engine::{
-    board::{Board, Changes},
+    board::{Board, CommitChanges},
     stream::{self, Subject},
 };
-use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger, Recorded, StreamId};
+use provost_ledger::{CommittedBatch, Ledger, MemLedger, ReadLedger, RecordedEvent, StreamId};
 
-use self::standing::TaskShadow;
-pub(crate) use self::standing::{AskedTask, Reply, TaskKey, sessions};
+use self::team_shadow::TeamShadow;
+pub(crate) use self::team_shadow::{SimTeamReply, SimTeamRequest, TeamEffectKey, sessions};
 use crate::{
+    account_spacing::AccountSpacing,
     coverage::Coverage,
-    follow::Follower,
-    laws::{Broken, Watch},
+    launch_follower::LaunchFollower,
     run_laws::RunWatch,
-    standing::Pair,
-    turns::Turns,
+    session_laws::{BrokenLaw, SessionWatch},
+    team::SimTeam,
 };
 
-pub(crate) type Key = (SessionId, EffectKey);
-pub(crate) type RunKey = (RunId, EffectKey);
+pub(crate) type SessionEffectKey = (SessionId, EffectKey);
+pub(crate) type RunEffectKey = (RunId, EffectKey);
 
 /// The source of an observation. Observations of one source stay in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
+pub(crate) enum ObservationSource {
     Follower(LaunchId),
-    Effect(Key),
-    OfRun(RunKey),
-    OfTask(TaskKey),
+    Effect(SessionEffectKey),
+    RunEffect(RunEffectKey),
+    TeamEffect(TeamEffectKey),
 }
 
 /// An effect in progress.
 #[derive(Clone, Debug)]
-pub(crate) enum Task {
-    Follow(Follower),
-    Other(Effect),
+pub(crate) enum EffectTask {
+    Follow(LaunchFollower),
+    Other(SessionEffect),
 }
 
 /// An effect of a run in progress, with the run as it was when the effect was dispatched.
 #[derive(Clone, Debug)]
-pub(crate) struct RunTask {
-    pub(crate) effect: run::Effect,
+pub(crate) struct RunEffectTask {
+    pub(crate) effect: run::RunEffect,
     pub(crate) run: Run,
     /// Whether it has started to land. Then it finishes, whatever is decided meanwhile.
     pub(crate) lands: bool,
@@ -61,14 +63,14 @@ pub(crate) struct RunTask {
 
 /// Input of the owner: observations, and requests of users and agents with their own idempotency keys.
 #[derive(Clone, Debug)]
-pub(crate) enum Input {
-    Told(SessionId, Command),
-    Asked { key: String, session: SessionId, command: Command },
-    ToldRun(RunId, run::Command),
-    AskedRun { key: String, run: RunId, command: run::Command },
-    ToldTask(StandingId, task::Command),
-    AskedTask(Box<AskedTask>),
-    Due,
+pub(crate) enum EngineInput {
+    Observation(SessionId, SessionCommand),
+    Request { key: String, session: SessionId, command: SessionCommand },
+    RunObservation(RunId, run::RunCommand),
+    RunRequest { key: String, run: RunId, command: run::RunCommand },
+    TeamObservation(TeamId, team::TeamCommand),
+    TeamRequest(Box<SimTeamRequest>),
+    Deadline,
 }
 
 /// The point at which an engine crashes.
@@ -83,16 +85,16 @@ pub enum CrashPoint {
 
 /// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Went {
-    Well,
-    Unwritten,
+pub(crate) enum CommitResult {
+    Committed,
+    AppendFailed,
     Crashed,
 }
 
 #[derive(Debug)]
-struct Shadow {
+struct SessionShadow {
     session: Session,
-    watch: Watch,
+    watch: SessionWatch,
     version: u64,
 }
 
@@ -105,43 +107,43 @@ struct RunShadow {
 
 /// The engine and the invariants that judge it.
 #[derive(Debug, Default)]
-pub(crate) struct Engine {
+pub(crate) struct SimEngine {
     pub(crate) board: Board,
     pub(crate) ledger: MemLedger,
-    pub(crate) tasks: BTreeMap<Key, Task>,
-    pub(crate) run_tasks: BTreeMap<RunKey, RunTask>,
+    pub(crate) tasks: BTreeMap<SessionEffectKey, EffectTask>,
+    pub(crate) run_tasks: BTreeMap<RunEffectKey, RunEffectTask>,
     /// Pending effects of teams.
-    pub(crate) owed_by_tasks: BTreeMap<TaskKey, task::Effect>,
+    pub(crate) team_effects: BTreeMap<TeamEffectKey, team::TeamEffect>,
     /// Replies to requests about teams, with the keys of the requests.
-    pub(crate) replies: Vec<(String, Reply)>,
-    pub(crate) told: BTreeMap<Source, VecDeque<Input>>,
+    pub(crate) replies: Vec<(String, SimTeamReply)>,
+    pub(crate) observations: BTreeMap<ObservationSource, VecDeque<EngineInput>>,
     pub(crate) heard: BTreeMap<LaunchId, u64>,
     pub(crate) coverage: Coverage,
     pub(crate) events: u64,
     pub(crate) trace: Option<Vec<String>>,
     /// The latest committed events, for the simulation to act on.
-    pub(crate) fresh: Vec<(SessionId, Event)>,
-    pub(crate) fresh_of_runs: Vec<(RunId, run::Event)>,
-    shadows: BTreeMap<SessionId, Shadow>,
+    pub(crate) fresh_events: Vec<(SessionId, Event)>,
+    pub(crate) fresh_run_events: Vec<(RunId, run::Event)>,
+    shadows: BTreeMap<SessionId, SessionShadow>,
     run_shadows: BTreeMap<RunId, RunShadow>,
-    task_shadows: BTreeMap<StandingId, TaskShadow>,
+    team_shadows: BTreeMap<TeamId, TeamShadow>,
     /// The events of teams, by their sequence numbers.
-    task_events: Vec<(u64, StandingId)>,
-    turns: Turns,
+    team_events: Vec<(u64, TeamId)>,
+    turns: AccountSpacing,
 }
 
-impl Engine {
-    pub(crate) fn with_trace(trace: Option<Vec<String>>) -> Engine {
-        Engine { trace, ..Engine::default() }
+impl SimEngine {
+    pub(crate) fn with_trace(trace: Option<Vec<String>>) -> SimEngine {
+        SimEngine { trace, ..SimEngine::default() }
     }
 
     pub(crate) fn open(
         &mut self,
         now: Moment,
-        specs: Vec<(SessionId, Spec)>,
+        specs: Vec<(SessionId, SessionSpec)>,
         runs: Vec<(RunId, RunSpec)>,
-        pairs: &[Pair],
-    ) -> Result<(), Broken> {
+        pairs: &[SimTeam],
+    ) -> Result<(), BrokenLaw> {
         let mut turn = self.board.begin(now);
         for (id, spec) in specs {
             turn.open(id, spec, "operator");
@@ -150,94 +152,96 @@ impl Engine {
             turn.open_run(id, spec, "operator");
         }
         for pair in pairs {
-            Engine::open_pair(&mut turn, pair)?;
+            SimEngine::open_team(&mut turn, pair)?;
         }
         let (batch, staged) = turn.stage().ok_or("nothing to open")?;
         let committed = self.ledger.append(batch).map_err(|why| why.to_string())?;
         let changes = self.board.commit(staged, &committed);
-        self.judge(&committed, now)?;
+        self.check_commit(&committed, now)?;
         self.dispatch(changes, usize::MAX);
         Ok(())
     }
 
     /// Decides and commits a few inputs together, and crashes at the given point.
-    pub(crate) fn work(
+    pub(crate) fn commit_inputs(
         &mut self,
         now: Moment,
-        inputs: &[Input],
+        inputs: &[EngineInput],
         crash: CrashPoint,
-    ) -> Result<Went, Broken> {
+    ) -> Result<CommitResult, BrokenLaw> {
         let loaded = self.load_for(now, inputs);
         let mut replies = Vec::new();
         let mut turn = self.board.begin(now);
         // As in the daemon, due deadlines of teams are handled before requests to them.
-        for id in self.board.due_tasks(now.mono_ms) {
-            turn.follow_task(id);
+        for id in self.board.due_teams(now.mono_ms) {
+            turn.advance_team(id);
         }
         for input in inputs {
             match input {
-                Input::Told(session, command) => {
+                EngineInput::Observation(session, command) => {
                     // A rejected observation was already known.
                     drop(turn.command(*session, command, "provost"));
                 }
-                Input::Asked { key, session, command } => {
-                    let known = self.ledger.idempotent(key).ok().flatten();
+                EngineInput::Request { key, session, command } => {
+                    let known = self.ledger.stored_reply(key).ok().flatten();
                     if known.is_none()
                         && let Some(Ok(_)) = turn.command(*session, command, "operator")
                     {
-                        turn.remember(key.clone(), "{}".to_owned());
+                        turn.store_reply(key.clone(), "{}".to_owned());
                     }
                 }
-                Input::ToldRun(run, command) => {
+                EngineInput::RunObservation(run, command) => {
                     drop(turn.command_run(*run, command, "provost"));
                 }
-                Input::AskedRun { key, run, command } => {
-                    let known = self.ledger.idempotent(key).ok().flatten();
+                EngineInput::RunRequest { key, run, command } => {
+                    let known = self.ledger.stored_reply(key).ok().flatten();
                     if known.is_none()
                         && let Some(Ok(_)) = turn.command_run(*run, command, "operator")
                     {
-                        turn.remember(key.clone(), "{}".to_owned());
+                        turn.store_reply(key.clone(), "{}".to_owned());
                     }
                 }
-                Input::ToldTask(task, command) => {
-                    drop(turn.command_task(*task, &task::Actor::Provost, command, "provost"));
-                    turn.follow_task(*task);
+                EngineInput::TeamObservation(task, command) => {
+                    drop(turn.command_team(*task, &team::TeamActor::Provost, command, "provost"));
+                    turn.advance_team(*task);
                 }
-                Input::AskedTask(ask) => replies.push(self.ask_task(&mut turn, ask)?),
-                Input::Due => {
+                EngineInput::TeamRequest(ask) => {
+                    replies.push(self.decide_team_request(&mut turn, ask)?)
+                }
+                EngineInput::Deadline => {
                     for id in self.board.due(now) {
-                        turn.due(id, |launch| self.heard.get(&launch).copied());
+                        turn.apply_deadline(id, |launch| self.heard.get(&launch).copied());
                     }
                 }
             }
         }
         let staged = turn.stage();
         let went = match staged {
-            None => Went::Well,
-            Some(_) if crash == CrashPoint::BeforeAppend => Went::Crashed,
+            None => CommitResult::Committed,
+            Some(_) if crash == CrashPoint::BeforeAppend => CommitResult::Crashed,
             Some((batch, staged)) => match self.ledger.append(batch) {
-                Err(_) => Went::Unwritten,
+                Err(_) => CommitResult::AppendFailed,
                 Ok(committed) if crash == CrashPoint::AfterAppend => {
-                    self.judge(&committed, now)?;
-                    Went::Crashed
+                    self.check_commit(&committed, now)?;
+                    CommitResult::Crashed
                 }
                 Ok(committed) => {
                     let changes = self.board.commit(staged, &committed);
-                    self.judge(&committed, now)?;
-                    self.same_as_shadows(&changes)?;
+                    self.check_commit(&committed, now)?;
+                    self.check_shadows(&changes)?;
                     self.dispatch_until(changes, crash)
                 }
             },
         };
         // Callers get their replies only if the engine survived.
-        if went == Went::Well {
+        if went == CommitResult::Committed {
             self.replies.extend(replies);
         }
         for subject in loaded {
             match subject {
-                Subject::Session(id) => self.board.let_go(id),
-                Subject::Run(id) => self.board.let_run_go(id),
-                Subject::Task(id) => self.board.let_task_go(id),
+                Subject::Session(id) => self.board.evict_session(id),
+                Subject::Run(id) => self.board.evict_run(id),
+                Subject::Team(id) => self.board.evict_team(id),
             }
         }
         Ok(went)
@@ -249,16 +253,17 @@ impl Engine {
         self.board = Board::default();
         self.tasks.clear();
         self.run_tasks.clear();
-        self.owed_by_tasks.clear();
-        self.told.clear();
+        self.team_effects.clear();
+        self.observations.clear();
         self.heard.clear();
     }
 
     /// Restarts: folds open streams and restores their pending effects.
-    pub(crate) fn restore(&mut self) -> Result<(), Broken> {
+    pub(crate) fn restore(&mut self) -> Result<(), BrokenLaw> {
         let open = self.ledger.open_streams().map_err(|why| why.to_string())?;
         for state in open {
-            let subject = stream::subject(state.head.stream.as_str()).map_err(|e| e.to_string())?;
+            let subject =
+                stream::parse_subject(state.head.stream.as_str()).map_err(|e| e.to_string())?;
             let changes = self.load(subject)?;
             self.dispatch(changes, usize::MAX);
         }
@@ -282,23 +287,23 @@ impl Engine {
     }
 
     /// Compares everything that the ledger stores beside its events with a fresh fold of them.
-    pub(crate) fn verify(&self) -> Result<(), Broken> {
-        let sessions = self.shadows.keys().map(|id| stream::stream_id(*id));
+    pub(crate) fn verify(&self) -> Result<(), BrokenLaw> {
+        let sessions = self.shadows.keys().map(|id| stream::session_stream_id(*id));
         let runs = self.run_shadows.keys().map(|id| stream::run_stream_id(*id));
-        let tasks = self.task_shadows.keys().map(|id| stream::task_stream_id(*id));
+        let tasks = self.team_shadows.keys().map(|id| stream::team_stream_id(*id));
         for name in sessions.chain(runs).chain(tasks) {
             let records = self.ledger.read_stream(&name, 0).map_err(|why| why.to_string())?;
             let mut folded = stream::refold(&name, &records)?;
-            folded.owed.sort();
+            folded.pending.sort();
             let stored = self.ledger.stream(&name).map_err(|why| why.to_string())?;
             let stored = stored.ok_or("a stream is missing")?;
-            if (stored.head.open, &stored.owed) != (folded.open, &folded.owed) {
+            if (stored.head.open, &stored.pending) != (folded.open, &folded.pending) {
                 return Err(format!(
                     "the ledger has pending {:?}, but the events imply {:?}",
-                    stored.owed, folded.owed
+                    stored.pending, folded.pending
                 ));
             }
-            if stored.card != folded.card {
+            if stored.projection != folded.projection {
                 return Err("the projection differs from the events".to_owned());
             }
         }
@@ -311,35 +316,36 @@ impl Engine {
         }
     }
 
-    fn load_for(&mut self, now: Moment, inputs: &[Input]) -> Vec<Subject> {
+    fn load_for(&mut self, now: Moment, inputs: &[EngineInput]) -> Vec<Subject> {
         let mut loaded = Vec::new();
-        for task in self.board.due_tasks(now.mono_ms) {
-            self.bring_back_task(task, &mut loaded);
+        for task in self.board.due_teams(now.mono_ms) {
+            self.load_team(task, &mut loaded);
         }
         for input in inputs {
             match input {
-                Input::Told(session, _) | Input::Asked { session, .. } => {
-                    self.bring_back(Subject::Session(*session), &mut loaded);
-                    self.bring_back_tasks_of(*session, &mut loaded);
+                EngineInput::Observation(session, _) | EngineInput::Request { session, .. } => {
+                    self.load_subject(Subject::Session(*session), &mut loaded);
+                    self.load_teams_of_session(*session, &mut loaded);
                 }
-                Input::ToldTask(task, _) => self.bring_back_task(*task, &mut loaded),
-                Input::AskedTask(ask) => {
-                    self.bring_back_task(ask.task, &mut loaded);
+                EngineInput::TeamObservation(task, _) => self.load_team(*task, &mut loaded),
+                EngineInput::TeamRequest(ask) => {
+                    self.load_team(ask.task, &mut loaded);
                     if let Some(session) = ask.command.bound_session() {
-                        self.bring_back(Subject::Session(session), &mut loaded);
+                        self.load_subject(Subject::Session(session), &mut loaded);
                     }
                 }
-                Input::ToldRun(run, _) | Input::AskedRun { run, .. } => {
-                    self.bring_back(Subject::Run(*run), &mut loaded);
+                EngineInput::RunObservation(run, _) | EngineInput::RunRequest { run, .. } => {
+                    self.load_subject(Subject::Run(*run), &mut loaded);
                     // A run may resume sessions that it left.
-                    let left = self.board.run(*run).map(Run::wanted).unwrap_or_default();
+                    let left =
+                        self.board.run(*run).map(Run::resumable_sessions).unwrap_or_default();
                     for session in left {
-                        self.bring_back(Subject::Session(session), &mut loaded);
+                        self.load_subject(Subject::Session(session), &mut loaded);
                     }
                 }
-                Input::Due => {
+                EngineInput::Deadline => {
                     for session in self.board.due(now) {
-                        self.bring_back_tasks_of(session, &mut loaded);
+                        self.load_teams_of_session(session, &mut loaded);
                     }
                 }
             }
@@ -347,36 +353,36 @@ impl Engine {
         loaded
     }
 
-    fn bring_back(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
+    fn load_subject(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
         let held = match subject {
             Subject::Session(id) => self.board.session(id).is_some(),
             Subject::Run(id) => self.board.run(id).is_some(),
-            Subject::Task(id) => self.board.task(id).is_some(),
+            Subject::Team(id) => self.board.team(id).is_some(),
         };
         if !held && self.load(subject).is_ok() {
             loaded.push(subject);
         }
     }
 
-    fn load(&mut self, subject: Subject) -> Result<Changes, Broken> {
+    fn load(&mut self, subject: Subject) -> Result<CommitChanges, BrokenLaw> {
         match subject {
             Subject::Session(id) => {
                 let (session, version) =
-                    self.folded::<Session>(&stream::stream_id(id), stream::fold)?;
-                same(self.shadow(id), &session)?;
-                Ok(self.board.load(session, version))
+                    self.folded::<Session>(&stream::session_stream_id(id), stream::fold_session)?;
+                check_same_fold(self.shadow(id), &session)?;
+                Ok(self.board.load_session(session, version))
             }
             Subject::Run(id) => {
                 let (run, version) =
                     self.folded::<Run>(&stream::run_stream_id(id), stream::fold_run)?;
-                same(self.run(id), &run)?;
+                check_same_fold(self.run(id), &run)?;
                 Ok(self.board.load_run(run, version))
             }
-            Subject::Task(id) => {
+            Subject::Team(id) => {
                 let (task, version) =
-                    self.folded::<task::Task>(&stream::task_stream_id(id), stream::fold_task)?;
-                same(self.task(id), &task)?;
-                Ok(self.board.load_task(task, version))
+                    self.folded::<team::Team>(&stream::team_stream_id(id), stream::fold_team)?;
+                check_same_fold(self.team(id), &task)?;
+                Ok(self.board.load_team(task, version))
             }
         }
     }
@@ -384,92 +390,93 @@ impl Engine {
     fn folded<T: serde::de::DeserializeOwned>(
         &self,
         name: &StreamId,
-        fold: Fold<T>,
-    ) -> Result<(T, u64), Broken> {
+        fold: SimFoldFn<T>,
+    ) -> Result<(T, u64), BrokenLaw> {
         let snapshot = self.ledger.snapshot(name).map_err(|why| why.to_string())?;
-        let after = stream::usable::<T>(snapshot.as_ref());
+        let after = stream::usable_snapshot_version::<T>(snapshot.as_ref());
         let records = self.ledger.read_stream(name, after).map_err(|why| why.to_string())?;
         let used = if after > 0 { snapshot } else { None };
         let folded = fold(name, used.as_ref(), &records).map_err(|e| e.to_string())?;
         Ok((folded, after + records.len() as u64))
     }
 
-    fn dispatch_until(&mut self, changes: Changes, crash: CrashPoint) -> Went {
+    fn dispatch_until(&mut self, changes: CommitChanges, crash: CrashPoint) -> CommitResult {
         match crash {
             CrashPoint::InDispatch(orders) => {
                 self.dispatch(changes, orders);
-                Went::Crashed
+                CommitResult::Crashed
             }
             CrashPoint::Nowhere | CrashPoint::BeforeAppend | CrashPoint::AfterAppend => {
                 self.dispatch(changes, usize::MAX);
-                Went::Well
+                CommitResult::Committed
             }
         }
     }
 
-    fn dispatch(&mut self, changes: Changes, orders: usize) {
-        for (id, key) in changes.cancel {
+    fn dispatch(&mut self, changes: CommitChanges, orders: usize) {
+        for (id, key) in changes.cancel_effects {
             // A follower runs until it has reported everything; other tasks stop.
-            let follows = matches!(self.tasks.get(&(id, key.clone())), Some(Task::Follow(_)));
+            let follows = matches!(self.tasks.get(&(id, key.clone())), Some(EffectTask::Follow(_)));
             if !follows {
                 self.tasks.remove(&(id, key));
             }
         }
-        for (id, key) in changes.cancel_of_runs {
+        for (id, key) in changes.cancel_run_effects {
             let task = self.run_tasks.get(&(id, key.clone()));
             // A landing in progress is not interrupted.
             if task.is_some_and(|task| !task.lands) {
                 self.run_tasks.remove(&(id, key));
             }
         }
-        for (id, key) in changes.cancel_of_tasks {
-            self.owed_by_tasks.remove(&(id, key));
+        for (id, key) in changes.cancel_team_effects {
+            self.team_effects.remove(&(id, key));
         }
-        let left = orders.saturating_sub(changes.start.len());
-        let of_tasks = changes.start_of_tasks.into_iter().take(left);
-        self.owed_by_tasks.extend(of_tasks.map(|(id, effect)| ((id, effect.key()), effect)));
-        for (id, effect) in changes.start_of_runs.into_iter().take(left) {
+        let left = orders.saturating_sub(changes.start_effects.len());
+        let of_tasks = changes.start_team_effects.into_iter().take(left);
+        self.team_effects.extend(of_tasks.map(|(id, effect)| ((id, effect.key()), effect)));
+        for (id, effect) in changes.start_run_effects.into_iter().take(left) {
             if let Some(run) = self.board.run(id).cloned() {
                 let key = (id, effect.key());
-                self.run_tasks.insert(key, RunTask { effect, run, lands: false });
+                self.run_tasks.insert(key, RunEffectTask { effect, run, lands: false });
             }
         }
-        for (id, effect) in changes.start.into_iter().take(orders) {
+        for (id, effect) in changes.start_effects.into_iter().take(orders) {
             let key = (id, effect.key());
             let session = self.board.session(id);
             #[expect(clippy::wildcard_enum_match_arm, reason = "all others run once")]
             let task = match effect {
-                Effect::Follow(launch) => match session.and_then(|s| s.launch(launch)) {
-                    Some(launch) => Task::Follow(Follower::new(launch)),
+                SessionEffect::Follow(launch) => match session.and_then(|s| s.launch(launch)) {
+                    Some(launch) => EffectTask::Follow(LaunchFollower::new(launch)),
                     None => continue,
                 },
-                other => Task::Other(other),
+                other => EffectTask::Other(other),
             };
             self.tasks.insert(key, task);
         }
     }
 
     /// Shows every stored event to the laws.
-    fn judge(&mut self, committed: &Committed, now: Moment) -> Result<(), Broken> {
+    fn check_commit(&mut self, committed: &CommittedBatch, now: Moment) -> Result<(), BrokenLaw> {
         let mut changed = Vec::new();
         for record in committed.records() {
-            let subject = stream::subject(record.stream.as_str()).map_err(|e| e.to_string())?;
+            let subject =
+                stream::parse_subject(record.stream.as_str()).map_err(|e| e.to_string())?;
             match subject {
-                Subject::Session(id) => self.judge_record(id, record, now)?,
-                Subject::Run(id) => self.judge_run_record(id, record, now)?,
-                Subject::Task(id) => self.judge_task_record(id, record, now)?,
+                Subject::Session(id) => self.check_record(id, record, now)?,
+                Subject::Run(id) => self.check_run_record(id, record, now)?,
+                Subject::Team(id) => self.check_team_record(id, record, now)?,
             }
             self.events += 1;
             changed.push(subject);
         }
-        self.tasks_rest(&changed, now)?;
+        self.check_settled_teams(&changed, now)?;
         for subject in changed {
             match subject {
                 Subject::Session(id) => {
                     let shadow = &self.shadows[&id];
-                    shadow.watch.rest(&shadow.session, now)?;
+                    shadow.watch.check_settled(&shadow.session, now)?;
                 }
-                Subject::Run(_) | Subject::Task(_) => {}
+                Subject::Run(_) | Subject::Team(_) => {}
             }
         }
         // A run depends on its sessions, so it is settled only when they are.
@@ -479,31 +486,31 @@ impl Engine {
             if all > most {
                 return Err(format!("{all} agents work for all runs, the limit is {most}"));
             }
-            watch.rest(run, now, all - run.agents_at_work(), |id| self.shadow(id))?;
+            watch.check_settled(run, now, all - run.agents_at_work(), |id| self.shadow(id))?;
         }
         Ok(())
     }
 
-    fn judge_record(
+    fn check_record(
         &mut self,
         id: SessionId,
-        record: &Recorded,
+        record: &RecordedEvent,
         now: Moment,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenLaw> {
         let event =
             Event::decode(&record.kind, record.v, &record.data).map_err(|why| why.to_string())?;
         self.note(|| format!("{:>8} {:>3} {event:?}", now.mono_ms, id.0.as_u64_pair().1));
-        self.judge_event(id, record.version, stream::to_core(record.at), &event)?;
-        self.fresh.push((id, event));
+        self.check_event(id, record.version, stream::to_core(record.at), &event)?;
+        self.fresh_events.push((id, event));
         Ok(())
     }
 
-    fn judge_run_record(
+    fn check_run_record(
         &mut self,
         id: RunId,
-        record: &Recorded,
+        record: &RecordedEvent,
         now: Moment,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenLaw> {
         let event = run::Event::decode(&record.kind, record.v, &record.data)
             .map_err(|why| why.to_string())?;
         self.note(|| format!("{:>8} run {event:?}", now.mono_ms));
@@ -511,7 +518,7 @@ impl Engine {
         let at = stream::to_core(record.at);
         if let run::Event::RunOpened(opened) = &event {
             let run = Run::open(id, at, opened);
-            let watch = RunWatch::of(&run)?;
+            let watch = RunWatch::start(&run)?;
             self.run_shadows.insert(id, RunShadow { run, watch, version: record.version });
         } else {
             let shadow = self.run_shadows.get_mut(&id).ok_or("an event of an unknown run")?;
@@ -521,24 +528,24 @@ impl Engine {
             let before = shadow.run.clone();
             shadow.run.evolve(at, &event);
             shadow.version = record.version;
-            shadow.watch.event(&before, &event, &shadow.run)?;
+            shadow.watch.check_event(&before, &event, &shadow.run)?;
         }
-        self.fresh_of_runs.push((id, event));
+        self.fresh_run_events.push((id, event));
         Ok(())
     }
 
-    fn judge_event(
+    fn check_event(
         &mut self,
         id: SessionId,
         version: u64,
         at: Moment,
         event: &Event,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenLaw> {
         if let Event::SessionOpened(opened) = event {
             let session = Session::open(id, at, opened);
-            let watch = Watch::of(&session);
+            let watch = SessionWatch::start(&session);
             self.coverage.visit(event, &session);
-            self.shadows.insert(id, Shadow { session, watch, version });
+            self.shadows.insert(id, SessionShadow { session, watch, version });
             return Ok(());
         }
         let shadow = self.shadows.get_mut(&id).ok_or("an event of an unknown session")?;
@@ -549,18 +556,18 @@ impl Engine {
         shadow.session.evolve(at, event);
         shadow.version = version;
         self.coverage.visit(event, &shadow.session);
-        self.turns.event(&before, at, event)?;
-        shadow.watch.event(&before, at, event, &shadow.session)
+        self.turns.check_event(&before, at, event)?;
+        shadow.watch.check_event(&before, at, event, &shadow.session)
     }
 
-    fn same_as_shadows(&self, changes: &Changes) -> Result<(), Broken> {
-        self.tasks_are_the_same()?;
+    fn check_shadows(&self, changes: &CommitChanges) -> Result<(), BrokenLaw> {
+        self.check_team_shadows()?;
         for (id, shadow) in &self.run_shadows {
             if self.board.run(*id).is_some_and(|held| *held != shadow.run) {
                 return Err("the run on the board differs from the stored one".to_owned());
             }
         }
-        for id in &changes.changed {
+        for id in &changes.changed_sessions {
             if let (Some(held), Some(shadow)) = (self.board.session(*id), self.shadow(*id))
                 && held != shadow
             {
@@ -571,10 +578,13 @@ impl Engine {
     }
 }
 
-type Fold<T> =
-    fn(&StreamId, Option<&provost_ledger::StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
+type SimFoldFn<T> = fn(
+    &StreamId,
+    Option<&provost_ledger::StoredSnapshot>,
+    &[RecordedEvent],
+) -> Result<T, stream::Error>;
 
-fn same<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), Broken> {
+fn check_same_fold<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), BrokenLaw> {
     if shadow == Some(folded) {
         Ok(())
     } else {
@@ -583,6 +593,6 @@ fn same<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), Broken> {
 }
 
 /// Whether a command would change anything. Used to choose actions, not to carry them out.
-pub(crate) fn is_open_to(session: &Session, command: &Command, now: Moment) -> bool {
-    !matches!(session.decide(command, now), Err(Rejected::Nothing))
+pub(crate) fn would_change(session: &Session, command: &SessionCommand, now: Moment) -> bool {
+    !matches!(session.decide(command, now), Err(SessionRejection::NothingNew))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use provost_core::{
     ids::CommitId,
     run::{
-        Command, HeldLanding, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding,
-        PullState, Remark, Run,
+        GuardedLanding, LandMode, LandStep, LandingState, PullRequest, PullRequestChecks,
+        PullRequestState, PullRequestStatus, ReviewComment, Run, RunCommand,
     },
     verdict::Snapshot,
 };
@@ -15,7 +15,7 @@ use crate::{rng::Rng, run::Faults, world::snapshot};
 
 /// The actual state of the forge, independent of any report about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Forge {
+pub(crate) struct SimForge {
     seed: u64,
     calm: bool,
     /// The newest commit of the target.
@@ -35,9 +35,9 @@ pub(crate) struct OutlivedGit {
     pub(crate) ends_ms: u64,
 }
 
-impl Forge {
-    pub(crate) fn new(seed: u64, faults: Faults) -> Forge {
-        Forge {
+impl SimForge {
+    pub(crate) fn new(seed: u64, faults: Faults) -> SimForge {
+        SimForge {
             seed,
             calm: faults.calm,
             tip: snapshot("good-0").commit,
@@ -55,35 +55,42 @@ impl Forge {
     }
 
     /// Lands the work of a run as its spec requests.
-    pub(crate) fn land(&mut self, run: &Run) -> Command {
-        let leg = run.leg().no;
+    pub(crate) fn land(&mut self, run: &Run) -> RunCommand {
+        let leg = run.attempt().no;
         let Some(head) = &run.head else {
-            return Command::LandFailed { leg, reason: "there is nothing to land".to_owned() };
+            return RunCommand::LandingFailed {
+                leg,
+                reason: "there is nothing to land".to_owned(),
+            };
         };
         let share = if self.calm { 5 } else { 15 };
         if self.draw(20, leg).percent(share) && leg == 1 {
-            return Command::LandFailed { leg, reason: "no such branch".to_owned() };
+            return RunCommand::LandingFailed { leg, reason: "no such branch".to_owned() };
         }
         match run.spec.land {
-            LandMode::Branch => self.put(&run.spec.branch, head.commit.clone(), head, false),
-            LandMode::Merge => self.hold(run, head).unwrap_or_else(|| self.merge(run, head)),
+            LandMode::Branch => {
+                self.push_branch(&run.spec.branch, head.commit.clone(), head, false)
+            }
+            LandMode::Merge => {
+                self.require_approval(run, head).unwrap_or_else(|| self.merge(run, head))
+            }
             LandMode::Pr => {
                 self.pull = Some(head.commit.clone());
                 let url = "https://example.org/1".to_owned();
-                Command::PullRequested { number: 1, url, commit: head.commit.clone() }
+                RunCommand::PullRequestOpened { number: 1, url, commit: head.commit.clone() }
             }
         }
     }
 
     /// Reports whether the work of a run has landed.
-    pub(crate) fn look(&self, run: &Run, leg: u32) -> Command {
-        let over = |pull| Command::LandOver { leg, pull };
+    pub(crate) fn poll_landing(&self, run: &Run, leg: u32) -> RunCommand {
+        let over = |pull| RunCommand::LandingAborted { leg, pull };
         let Some(head) = &run.head else { return over(None) };
         let (branch, commit, merged) = match run.spec.land {
             LandMode::Branch => (&run.spec.branch, head.commit.clone(), false),
-            LandMode::Merge => (&run.spec.branch, to_land(run, head), true),
+            LandMode::Merge => (&run.spec.branch, commit_to_land(run, head), true),
             LandMode::Pr => {
-                let made = if run.landing == Landing::Open { self.pull.clone() } else { None };
+                let made = if run.landing == LandingState::Open { self.pull.clone() } else { None };
                 return over(made.map(|commit| PullRequest {
                     number: 1,
                     url: "https://example.org/1".to_owned(),
@@ -93,58 +100,62 @@ impl Forge {
             }
         };
         if self.landed.contains_key(&commit) {
-            Command::Landed { branch: branch.clone(), commit, merged }
+            RunCommand::Landed { branch: branch.clone(), commit, merged }
         } else {
             over(None)
         }
     }
 
     /// Polls the pull request. Its state depends on the number of polls so far.
-    pub(crate) fn see(&self, run: &Run) -> Option<Command> {
-        let Landing::Requested(pull) = &run.landing else { return None };
-        let (mut state, remarks) = self.shows(run.looks);
-        if pull.seen.as_ref() == Some(&state) && run.new_remarks(&remarks).is_empty() {
-            state.standing = PullStanding::Merged;
+    pub(crate) fn poll_pull_request(&self, run: &Run) -> Option<RunCommand> {
+        let LandingState::Requested(pull) = &run.landing else { return None };
+        let (mut state, remarks) = self.pull_request_at(run.looks);
+        if pull.seen.as_ref() == Some(&state) && run.new_comments(&remarks).is_empty() {
+            state.standing = PullRequestStatus::Merged;
         }
-        Some(Command::PullSeen { look: run.looks, state, remarks })
+        Some(RunCommand::PullRequestObserved { look: run.looks, state, remarks })
     }
 
     /// Whether a poll may have shown this state. A poll without news finds the pull request merged.
-    pub(crate) fn may_show(&self, look: u32, seen: &PullState) -> bool {
-        let (state, _) = self.shows(look);
-        let merged = PullState { standing: PullStanding::Merged, ..state };
+    pub(crate) fn may_show(&self, look: u32, seen: &PullRequestState) -> bool {
+        let (state, _) = self.pull_request_at(look);
+        let merged = PullRequestState { standing: PullRequestStatus::Merged, ..state };
         *seen == state || *seen == merged
     }
 
-    fn shows(&self, look: u32) -> (PullState, Vec<Remark>) {
-        let mut rng = Rng::named(self.seed, &[21, u64::from(look)]);
-        let checks =
-            [PullChecks::Pending, PullChecks::Passed, PullChecks::Failed, PullChecks::None];
+    fn pull_request_at(&self, look: u32) -> (PullRequestState, Vec<ReviewComment>) {
+        let mut rng = Rng::from_names(self.seed, &[21, u64::from(look)]);
+        let checks = [
+            PullRequestChecks::Pending,
+            PullRequestChecks::Passed,
+            PullRequestChecks::Failed,
+            PullRequestChecks::None,
+        ];
         let standing = match rng.below(20) {
-            0 => PullStanding::Closed,
-            1 | 2 => PullStanding::Merged,
-            _ => PullStanding::Open,
+            0 => PullRequestStatus::Closed,
+            1 | 2 => PullRequestStatus::Merged,
+            _ => PullRequestStatus::Open,
         };
-        let state = PullState { standing, checks: rng.pick(&checks), left_out: 0 };
-        (state, self.remarks(look, &mut rng))
+        let state = PullRequestState { standing, checks: rng.pick(&checks), left_out: 0 };
+        (state, self.review_comments(look, &mut rng))
     }
 
     /// Earlier review comments are returned again together with new ones.
-    fn remarks(&self, look: u32, rng: &mut Rng) -> Vec<Remark> {
+    fn review_comments(&self, look: u32, rng: &mut Rng) -> Vec<ReviewComment> {
         let talkative = self.seed.is_multiple_of(3);
-        let said = |no: u32| Remark::new(format!("r{no}"), "ann", "{{task}}");
+        let said = |no: u32| ReviewComment::new(format!("r{no}"), "ann", "{{task}}");
         let new = rng.percent(if talkative { 90 } else { 40 }).then(|| said(look));
         look.checked_sub(1).map(said).into_iter().chain(new).collect()
     }
 
     /// In some scenarios the work changes protected files, which only the operator may land.
-    fn hold(&self, run: &Run, head: &Snapshot) -> Option<Command> {
-        let commit = to_land(run, head);
-        let held = !self.calm && Rng::named(self.seed, &[23]).percent(25);
+    fn require_approval(&self, run: &Run, head: &Snapshot) -> Option<RunCommand> {
+        let commit = commit_to_land(run, head);
+        let held = !self.calm && Rng::from_names(self.seed, &[23]).percent(25);
         if !held || run.may_land(&commit) || self.landed.contains_key(&commit) {
             return None;
         }
-        let held = HeldLanding {
+        let held = GuardedLanding {
             onto: self.tip.clone(),
             landing: Snapshot { commit, tree: head.tree.clone() },
             files: vec!["provost.toml".to_owned()],
@@ -152,13 +163,13 @@ impl Forge {
             truncated: false,
             approved: false,
         };
-        Some(Command::HoldLanding { step: run.steps.len(), held: Box::new(held) })
+        Some(RunCommand::HoldLanding { step: run.steps.len(), held: Box::new(held) })
     }
 
-    fn merge(&mut self, run: &Run, head: &Snapshot) -> Command {
+    fn merge(&mut self, run: &Run, head: &Snapshot) -> RunCommand {
         let step = run.steps.len();
-        let moves = Rng::named(self.seed, &[22]).pick(&[0, 0, 1, 1, 2, 3, 7]);
-        let commit = to_land(run, head);
+        let moves = Rng::from_names(self.seed, &[22]).pick(&[0, 0, 1, 1, 2, 3, 7]);
+        let commit = commit_to_land(run, head);
         if step < moves && !self.landed.contains_key(&commit) {
             self.tip = CommitId(format!("other-{}", step + 1));
         }
@@ -168,7 +179,7 @@ impl Forge {
         });
         let known = known.unwrap_or(&run.spec.target.base.commit);
         if *known == self.tip || self.landed.contains_key(&commit) {
-            return self.put("main", commit, head, true);
+            return self.push_branch("main", commit, head, true);
         }
         let mut rng = self.draw(23, step as u32);
         let conflicts = if rng.percent(40) { vec!["a.rs".to_owned()] } else { Vec::new() };
@@ -180,21 +191,27 @@ impl Forge {
             merge: snapshot(&tree),
             conflicts,
         };
-        Command::TargetMoved { step, merge: Box::new(merge) }
+        RunCommand::TargetMoved { step, merge: Box::new(merge) }
     }
 
-    fn put(&mut self, branch: &str, commit: CommitId, head: &Snapshot, merged: bool) -> Command {
+    fn push_branch(
+        &mut self,
+        branch: &str,
+        commit: CommitId,
+        head: &Snapshot,
+        merged: bool,
+    ) -> RunCommand {
         self.landed.insert(commit.clone(), head.tree.0.clone());
-        Command::Landed { branch: branch.to_owned(), commit, merged }
+        RunCommand::Landed { branch: branch.to_owned(), commit, merged }
     }
 
     fn draw(&self, what: u64, no: u32) -> Rng {
-        Rng::named(self.seed, &[what, u64::from(no)])
+        Rng::from_names(self.seed, &[what, u64::from(no)])
     }
 }
 
 /// Returns the commit to land. After a resolved conflict, the commit with the conflict markers is skipped.
-fn to_land(run: &Run, head: &Snapshot) -> CommitId {
+fn commit_to_land(run: &Run, head: &Snapshot) -> CommitId {
     match run.steps.last() {
         Some(LandStep::Merge { conflicts, .. }) if !conflicts.is_empty() => {
             CommitId(format!("united-{}", head.tree.0))

@@ -8,11 +8,14 @@ use provost_core::{
     ids::RunId,
     lifecycle::ClaimKind,
     limits::Bounds,
-    policy::{Decision, Matcher, Policy, Rule},
-    request::{Asked, Question, RequestKind, Waiting},
-    result::{Finding, ResultForm, Review, Severity, Structured, Triage},
-    run::{LandMode, PlanMode, ReviewMode, Reviews, RunHookEvent, RunSpec, Target},
-    session::{Budget, Driver, End, HookSpec, Signal, Spec, Testimony, TurnEnd, Usage, Work},
+    policy::{Matcher, Policy, PolicyRule, RuleDecision},
+    request::{AgentRequest, BlockingMode, RequestKind, RequestQuestion},
+    result::{Finding, ResultForm, Review, Severity, StructuredResult, Triage},
+    run::{LandMode, PlanMode, ReviewMode, ReviewModes, RunHookEvent, RunSpec, RunTarget},
+    session::{
+        Budget, Driver, HookSpec, ProcessExit, ReportBody, SessionSpec, StreamSignal, TurnEnd,
+        Usage, WorkLocation,
+    },
     verdict::EmptyDiff,
 };
 
@@ -20,37 +23,37 @@ use crate::{
     graph,
     rng::Rng,
     run::Faults,
-    script::{self, Act, Deed},
+    script::{self, AgentAction, UserAction},
     world::snapshot,
 };
 
 /// A user's action on a run, or on the session that works for it.
 #[derive(Clone, Debug)]
-pub(crate) enum RunDeed {
+pub(crate) enum RunAction {
     Cancel,
     Resume,
     RaiseBudget,
     Answer,
     Approve,
     Reject,
-    ToItsSession(Box<Deed>),
+    OnSession(Box<UserAction>),
 }
 
 /// The purpose of a run's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct SessionPart {
     form: ResultForm,
     edits: bool,
     /// It has no agent: it only checks a merge.
     checks_only: bool,
 }
 
-impl Part {
+impl SessionPart {
     /// Returns the part of a session, if it belongs to a run.
-    pub(crate) fn of(spec: &Spec) -> Option<Part> {
-        spec.run.map(|_| Part {
+    pub(crate) fn from_spec(spec: &SessionSpec) -> Option<SessionPart> {
+        spec.run.map(|_| SessionPart {
             form: spec.agent.settings.result,
-            edits: matches!(spec.work, Work::Worktree { .. }),
+            edits: matches!(spec.work, WorkLocation::Worktree { .. }),
             checks_only: spec.agent.argv == ["true"],
         })
     }
@@ -63,17 +66,17 @@ pub fn has_run(seed: u64) -> bool {
 
 /// Whether that run has a plan.
 pub fn has_plan(seed: u64) -> bool {
-    has_run(seed) && graph::has_plan(story(seed))
+    has_run(seed) && graph::has_plan(scenario_number(seed))
 }
 
 /// Returns the number of a scenario among its kind. Runs do not change the scenarios without one.
-pub(crate) fn story(seed: u64) -> u64 {
+pub(crate) fn scenario_number(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
 
 /// Whether the agents of a story's run work without trouble and people let them, so that it lands more often than others.
 fn is_smooth(seed: u64) -> bool {
-    Rng::named(seed, &[38]).percent(30)
+    Rng::from_names(seed, &[38]).percent(30)
 }
 
 /// What may go wrong with the agents of a run.
@@ -102,7 +105,7 @@ pub(crate) fn runs(seed: u64, faults: &Faults) -> Vec<(RunId, RunSpec)> {
 
 fn spec(seed: u64, given: &Faults) -> RunSpec {
     let faults = &faults_of_agents(seed, given);
-    let mut rng = Rng::named(seed, &[30]);
+    let mut rng = Rng::from_names(seed, &[30]);
     let lone = script::spec(seed, 0, faults);
     let mut agent = lone.agent;
     agent.driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Codex]);
@@ -123,14 +126,18 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
         spec: None,
         project: "/work".to_owned(),
         cwd: "/work".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("good-0"), remote: None },
+        target: RunTarget {
+            branch: Some("main".to_owned()),
+            base: snapshot("good-0"),
+            remote: None,
+        },
         worktrees: "/trees/goal".to_owned(),
         branch: "provost/goal".to_owned(),
         triage: agent.driver.has_protocol() && (rng.percent(30) || asked),
         agent,
         planning,
-        reviews: Reviews {
-            plan: Rng::named(seed, &[37]).pick(&modes),
+        reviews: ReviewModes {
+            plan: Rng::from_names(seed, &[37]).pick(&modes),
             task: rng.pick(&modes),
             whole: rng.pick(&[ReviewMode::Off, ReviewMode::Off, ReviewMode::Repair]),
             cycles: rng.below(3) as u32,
@@ -169,7 +176,7 @@ fn modes_of_landing(seed: u64) -> &'static [LandMode] {
 /// In a calm story there is nobody to agree to commands of agents, so the rules allow them.
 fn policy(faults: &Faults) -> Policy {
     let matches = Matcher::Command(vec!["own".to_owned()]);
-    let allow = faults.calm.then_some(Rule { decision: Decision::Allow, matches });
+    let allow = faults.calm.then_some(PolicyRule { decision: RuleDecision::Allow, matches });
     Policy { rules: allow.into_iter().collect(), ..Policy::default() }
 }
 
@@ -199,18 +206,18 @@ pub(crate) fn opening(
     session: u64,
     launch: u32,
     driver: Driver,
-    part: Part,
+    part: SessionPart,
     faults: &Faults,
-) -> Vec<Act> {
+) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
-    let mut rng = Rng::named(seed, &[31, session, u64::from(launch)]);
+    let mut rng = Rng::from_names(seed, &[31, session, u64::from(launch)]);
     if part.checks_only {
-        return vec![Act::Exit(End::Exit(0))];
+        return vec![AgentAction::Exit(ProcessExit::Exit(0))];
     }
     if !driver.has_protocol() || (!faults.calm && rng.percent(8)) {
         return script::opening(seed, session, launch, driver, faults);
     }
-    vec![Act::Line(Signal::Ready { thread: Some(format!("thread-{session}")) })]
+    vec![AgentAction::Line(StreamSignal::Ready { thread: Some(format!("thread-{session}")) })]
 }
 
 /// Returns the reaction of a run's agent to a message: mostly the work it is there for.
@@ -219,18 +226,18 @@ pub(crate) fn reaction(
     session: u64,
     launch: u32,
     key: &str,
-    part: Part,
+    part: SessionPart,
     faults: &Faults,
-) -> Vec<Act> {
+) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut rng = Rng::named(seed, &[32, session, u64::from(launch), said]);
+    let mut rng = Rng::from_names(seed, &[32, session, u64::from(launch), said]);
     if !faults.calm && rng.percent(12) {
         return script::reaction(seed, session, launch, key, faults);
     }
     let mut acts = vec![
-        Act::Line(Signal::TurnStarted { turn: None }),
-        Act::Line(Signal::Usage(Usage { input: 10, output: 3 })),
+        AgentAction::Line(StreamSignal::TurnStarted { turn: None }),
+        AgentAction::Line(StreamSignal::Usage(Usage { input: 10, output: 3 })),
     ];
     let asks = match part.form {
         ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
@@ -243,13 +250,16 @@ pub(crate) fn reaction(
         (true, true) => 0,
     };
     if asks && rng.percent(often) {
-        acts.extend([Act::Line(Signal::Asked(question(&mut rng))), Act::AwaitAnswer]);
+        acts.extend([
+            AgentAction::Line(StreamSignal::RequestOpened(question(&mut rng))),
+            AgentAction::AwaitAnswer,
+        ]);
     }
     if !faults.calm && rng.percent(20) {
-        acts.push(Act::Sleep(rng.pick(&[10, 800, 4_000])));
+        acts.push(AgentAction::Sleep(rng.pick(&[10, 800, 4_000])));
     }
     acts.extend(result(seed, &mut rng, part, key.starts_with("faults"), faults));
-    acts.push(Act::Line(Signal::TurnEnded {
+    acts.push(AgentAction::Line(StreamSignal::TurnEnded {
         turn: None,
         end: TurnEnd::Ok,
         usage: None,
@@ -258,29 +268,36 @@ pub(crate) fn reaction(
     acts
 }
 
-fn result(seed: u64, rng: &mut Rng, part: Part, mends: bool, faults: &Faults) -> Vec<Act> {
+fn result(
+    seed: u64,
+    rng: &mut Rng,
+    part: SessionPart,
+    mends: bool,
+    faults: &Faults,
+) -> Vec<AgentAction> {
     let kind = if rng.percent(92) { ClaimKind::Completed } else { ClaimKind::Failed };
-    let told = |result| Act::Line(Signal::Told { kind, text: None, result });
-    let said = Act::Line(Signal::Said(Testimony::Claim { kind, text: None }));
+    let told =
+        |result| AgentAction::Line(StreamSignal::ClaimWithResult { kind, text: None, result });
+    let said = AgentAction::Line(StreamSignal::Reported(ReportBody::Claim { kind, text: None }));
     match part.form {
         ResultForm::Plain => {
             let good = faults.calm || rng.percent(88);
-            let edit = rng.percent(95).then_some(Act::Edit { good });
+            let edit = rng.percent(95).then_some(AgentAction::Edit { good });
             edit.into_iter().chain([said]).collect()
         }
         ResultForm::Triage if rng.percent(6) => vec![said],
         ResultForm::Triage => {
             let understanding = "it".to_owned();
             let needs_plan = graph::has_plan(seed) && rng.percent(70);
-            vec![told(Structured::Triage(Triage { understanding, needs_plan }))]
+            vec![told(StructuredResult::Triage(Triage { understanding, needs_plan }))]
         }
-        ResultForm::Plan => vec![told(graph::told_plan(seed, rng, mends))],
-        ResultForm::PlanReview => vec![told(graph::told_review(rng, mends))],
+        ResultForm::Plan => vec![told(graph::plan_result(seed, rng, mends))],
+        ResultForm::PlanReview => vec![told(graph::review_result(rng, mends))],
         ResultForm::Review => {
             let findings = if rng.percent(50) { vec![finding(part.edits)] } else { Vec::new() };
             let mends = part.edits && !findings.is_empty();
-            let edit = mends.then_some(Act::Edit { good: faults.calm || rng.percent(90) });
-            edit.into_iter().chain([told(Structured::Review(Review { findings }))]).collect()
+            let edit = mends.then_some(AgentAction::Edit { good: faults.calm || rng.percent(90) });
+            edit.into_iter().chain([told(StructuredResult::Review(Review { findings }))]).collect()
         }
     }
 }
@@ -297,14 +314,14 @@ fn finding(repaired: bool) -> Finding {
 }
 
 /// Returns one of a few questions, so that some repeat; one of them asks for a secret.
-fn question(rng: &mut Rng) -> Asked {
+fn question(rng: &mut Rng) -> AgentRequest {
     let no = rng.below(3);
-    Asked {
+    AgentRequest {
         native: format!("n{}", rng.below(3)),
         kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: String::new(),
-        questions: vec![Question {
+        questions: vec![RequestQuestion {
             id: format!("q{no}"),
             header: String::new(),
             question: format!("which {no}?"),
@@ -317,30 +334,38 @@ fn question(rng: &mut Rng) -> Asked {
 }
 
 /// Returns the actions of users on the run, and their times.
-pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
-    if !faults.people {
+pub(crate) fn run_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAction)> {
+    if !faults.users {
         return Vec::new();
     }
-    let mut rng = Rng::named(seed, &[33]);
+    let mut rng = Rng::from_names(seed, &[33]);
     let busy = rng.pick(&[4, 10, 16]);
     let deed = |rng: &mut Rng| {
         let at = rng.below(rng.clone().pick(&[3_000, 20_000, 60_000]));
-        (1_000 + at, 0, Deed::OfRun(deed(rng)))
+        (1_000 + at, 0, UserAction::OnRun(run_action(rng)))
     };
-    let disturbs = |deed: &Deed| {
-        matches!(deed, Deed::OfRun(RunDeed::Cancel | RunDeed::Reject | RunDeed::ToItsSession(_)))
+    let disturbs = |deed: &UserAction| {
+        matches!(
+            deed,
+            UserAction::OnRun(RunAction::Cancel | RunAction::Reject | RunAction::OnSession(_))
+        )
     };
     let deeds = (0..rng.below(busy) + 4).map(|_| deed(&mut rng));
     deeds.filter(|(.., deed)| !is_smooth(seed) || !disturbs(deed)).collect()
 }
 
-fn deed(rng: &mut Rng) -> RunDeed {
+fn run_action(rng: &mut Rng) -> RunAction {
     match rng.below(16) {
-        0 | 1 => RunDeed::Cancel,
-        2..=4 => RunDeed::Resume,
-        5 => RunDeed::RaiseBudget,
-        6..=11 => RunDeed::Answer,
-        12 => rng.pick(&[RunDeed::Approve, RunDeed::Approve, RunDeed::Reject, RunDeed::Answer]),
-        _ => RunDeed::ToItsSession(Box::new(script::deed(rng))),
+        0 | 1 => RunAction::Cancel,
+        2..=4 => RunAction::Resume,
+        5 => RunAction::RaiseBudget,
+        6..=11 => RunAction::Answer,
+        12 => rng.pick(&[
+            RunAction::Approve,
+            RunAction::Approve,
+            RunAction::Reject,
+            RunAction::Answer,
+        ]),
+        _ => RunAction::OnSession(Box::new(script::user_action(rng))),
     }
 }

@@ -3,8 +3,8 @@
 
 use provost_core::{
     plan::{Plan, PlanTask, TaskId},
-    result::Structured,
-    run::{PlanMode, Planning},
+    result::StructuredResult,
+    run::{PlanMode, PlanningSpec},
     session::Driver,
 };
 
@@ -16,13 +16,13 @@ pub(crate) fn has_plan(story: u64) -> bool {
 }
 
 /// Generates how a run plans, and how it executes the plan.
-pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
+pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> PlanningSpec {
     if !has_plan(seed) {
-        return Planning::default();
+        return PlanningSpec::default();
     }
-    let mut rng = Rng::named(seed, &[35]);
+    let mut rng = Rng::from_names(seed, &[35]);
     let given = !driver.has_protocol() || rng.percent(60);
-    Planning {
+    PlanningSpec {
         mode: rng.pick(&[PlanMode::Always, PlanMode::Auto]),
         given: given.then(|| plan(seed)),
         // In a calm scenario no user is there to approve.
@@ -37,7 +37,7 @@ pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
 
 /// Generates a plan of a few tasks.
 pub(crate) fn plan(seed: u64) -> Plan {
-    let mut rng = Rng::named(seed, &[36]);
+    let mut rng = Rng::from_names(seed, &[36]);
     let count = 2 + rng.below(5);
     let tasks = (0..count).map(|no| {
         let share = if no == 0 { 0 } else { 35 };
@@ -65,7 +65,7 @@ fn task(no: u64) -> PlanTask {
 }
 
 /// Returns a planner's result: mostly a valid plan. A planner that was sent the errors mostly fixes them.
-pub(crate) fn told_plan(seed: u64, rng: &mut Rng, mends: bool) -> Structured {
+pub(crate) fn plan_result(seed: u64, rng: &mut Rng, mends: bool) -> StructuredResult {
     let faulty = rng.percent(if mends { 15 } else { 25 });
     let plan = serde_json::to_string(&plan(seed)).expect("a plan has string keys only");
     let text = match (faulty, rng.below(4)) {
@@ -75,11 +75,11 @@ pub(crate) fn told_plan(seed: u64, rng: &mut Rng, mends: bool) -> Structured {
         (true, 2) => plan.replace("\"after\":[]", "\"after\":[\"t1\"]"),
         (true, _) => "a fine plan".to_owned(),
     };
-    Structured::Plan(text)
+    StructuredResult::Plan(text)
 }
 
 /// Returns a plan reviewer's result: applicable edits, inapplicable edits, or a rejection.
-pub(crate) fn told_review(rng: &mut Rng, mends: bool) -> Structured {
+pub(crate) fn review_result(rng: &mut Rng, mends: bool) -> StructuredResult {
     let edits = match (mends, rng.below(5)) {
         (false, 0) => r#"[{"op": "remove", "id": "nobody"}]"#,
         (_, 1) => r#"[{"op": "change", "id": "t0", "title": "The first part"}]"#,
@@ -90,7 +90,7 @@ pub(crate) fn told_review(rng: &mut Rng, mends: bool) -> Structured {
     };
     let verdict = if rng.percent(8) { "reject" } else { "accept" };
     let reason = "so it is";
-    Structured::PlanReview(format!(
+    StructuredResult::PlanReview(format!(
         r#"{{"verdict": "{verdict}", "reason": "{reason}", "edits": {edits}}}"#
     ))
 }

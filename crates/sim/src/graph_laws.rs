@@ -6,16 +6,16 @@ use provost_core::{
     ids::SessionId,
     lifecycle::State,
     plan::TaskId,
-    run::{Event, Graph, Integrated, Phase, Proof, Run, RunSession, Stage},
+    run::{Event, Integrated, Run, RunSession, RunStage, TaskGraph, TaskPhase, TreeProof},
 };
 
-use crate::laws::Broken;
+use crate::session_laws::BrokenLaw;
 
 /// The history of a graph that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GraphWatch {
     merged: BTreeSet<TaskId>,
-    errands: BTreeSet<u32>,
+    worktree_moves: BTreeSet<u32>,
     batches: BTreeSet<u32>,
 }
 
@@ -28,31 +28,36 @@ macro_rules! law {
 impl GraphWatch {
     /// Checks one event.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the laws are about these events only")]
-    pub(crate) fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
-        only_so_many_work(after)?;
-        nobody_shares_a_worktree(after)?;
-        the_head_stands(before, event, after)?;
+    pub(crate) fn event(
+        &mut self,
+        before: &Run,
+        event: &Event,
+        after: &Run,
+    ) -> Result<(), BrokenLaw> {
+        parallelism_is_bounded(after)?;
+        worktrees_are_exclusive(after)?;
+        head_is_stable(before, event, after)?;
         match event {
-            Event::SessionOwed(e) => {
-                e.task.iter().try_for_each(|task| begins_in_time(before, task))
+            Event::RunSessionOpened(e) => {
+                e.task.iter().try_for_each(|task| starts_after_dependencies(before, task))
             }
-            Event::ErrandOwed(e) => {
-                law!(self.errands.insert(e.no), "worktree move {} is requested twice", e.no);
-                begins_in_time(before, &e.task)
+            Event::WorktreeMoveRequested(e) => {
+                law!(self.worktree_moves.insert(e.no), "worktree move {} is requested twice", e.no);
+                starts_after_dependencies(before, &e.task)
             }
             Event::BatchMerged(e) => {
                 law!(self.batches.insert(e.no), "batch {} is merged twice", e.no);
                 Ok(())
             }
             Event::Integrated(e) => {
-                is_proved(before, e)?;
+                is_verified(before, e)?;
                 self.merges_once(before, after)
             }
             _ => self.merges_nothing(after),
         }
     }
 
-    fn merges_once(&mut self, before: &Run, after: &Run) -> Result<(), Broken> {
+    fn merges_once(&mut self, before: &Run, after: &Run) -> Result<(), BrokenLaw> {
         let (was, is) = (merged(before), merged(after));
         law!(was == self.merged, "a merged task is no longer merged");
         law!(was.is_subset(&is) && was.len() < is.len(), "the branch advanced without a task");
@@ -60,40 +65,40 @@ impl GraphWatch {
         Ok(())
     }
 
-    fn merges_nothing(&self, after: &Run) -> Result<(), Broken> {
+    fn merges_nothing(&self, after: &Run) -> Result<(), BrokenLaw> {
         law!(merged(after) == self.merged, "tasks are merged that are not on the branch");
         Ok(())
     }
 }
 
 fn merged(run: &Run) -> BTreeSet<TaskId> {
-    let tasks = run.graph.iter().flat_map(Graph::tasks);
-    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
+    let tasks = run.graph.iter().flat_map(TaskGraph::tasks);
+    let merged = tasks.filter(|(_, task)| task.phase == TaskPhase::Merged);
     merged.map(|(plan, _)| plan.id.clone()).collect()
 }
 
 /// Returns the sessions that are being resumed.
-fn brought(run: &Run) -> impl Iterator<Item = SessionId> {
-    run.graph.iter().flat_map(Graph::tasks).filter_map(|(_, task)| match &task.phase {
-        Phase::Bringing(errand) => Some(errand.session),
-        Phase::Waiting
-        | Phase::Working { .. }
-        | Phase::Queued
-        | Phase::Merged
-        | Phase::Failed { .. } => None,
+fn resumed_sessions(run: &Run) -> impl Iterator<Item = SessionId> {
+    run.graph.iter().flat_map(TaskGraph::tasks).filter_map(|(_, task)| match &task.phase {
+        TaskPhase::Bringing(errand) => Some(errand.session),
+        TaskPhase::Waiting
+        | TaskPhase::Working { .. }
+        | TaskPhase::Queued
+        | TaskPhase::Merged
+        | TaskPhase::Failed { .. } => None,
     })
 }
 
 /// Outside of the task stage one session works for a run. In it, the number of agents is limited, plus one that
 /// checks a merge.
-fn only_so_many_work(after: &Run) -> Result<(), Broken> {
+fn parallelism_is_bounded(after: &Run) -> Result<(), BrokenLaw> {
     let living = after.sessions.iter().filter(|one| one.end.is_none());
     let (checks, agents): (Vec<&RunSession>, Vec<_>) =
-        living.partition(|one| one.stage == Stage::Tasks);
+        living.partition(|one| one.stage == RunStage::Tasks);
     let living = checks.len() + agents.len();
-    law!(after.stage == Stage::Tasks || living <= 1, "{living} sessions of a run live at once");
+    law!(after.stage == RunStage::Tasks || living <= 1, "{living} sessions of a run live at once");
     law!(checks.len() <= 1, "{} merge checks run at once", checks.len());
-    let agents = agents.len() + brought(after).count();
+    let agents = agents.len() + resumed_sessions(after).count();
     let planning = &after.spec.planning;
     let most = planning.parallel.min(planning.machine_parallel).max(1) as usize;
     // The check of a landing merge has no agent.
@@ -101,15 +106,15 @@ fn only_so_many_work(after: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-fn nobody_shares_a_worktree(after: &Run) -> Result<(), Broken> {
+fn worktrees_are_exclusive(after: &Run) -> Result<(), BrokenLaw> {
     let mut busy = BTreeSet::new();
     let living = after.sessions.iter().filter(|one| one.end.is_none()).map(|one| one.id);
-    for id in living.chain(brought(after)) {
+    for id in living.chain(resumed_sessions(after)) {
         let place = after.worktree(id);
         law!(place.is_some(), "a session of a run has no worktree");
         law!(busy.insert(place), "two sessions work in the worktree of {id}");
     }
-    let tasks = after.graph.iter().flat_map(Graph::tasks);
+    let tasks = after.graph.iter().flat_map(TaskGraph::tasks);
     let mut whose = BTreeSet::new();
     for session in tasks.filter_map(|(_, task)| task.session()) {
         law!(whose.insert(session), "{session} works for two tasks");
@@ -118,15 +123,15 @@ fn nobody_shares_a_worktree(after: &Run) -> Result<(), Broken> {
 }
 
 /// While tasks are worked on, the run's head is the tip of its branch.
-fn the_head_stands(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+fn head_is_stable(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
     let moves = matches!(event, Event::Integrated(_));
-    let stands = before.head == after.head || before.stage != Stage::Tasks || moves;
+    let stands = before.head == after.head || before.stage != RunStage::Tasks || moves;
     law!(stands, "the head of a run with tasks is moved by {}", event.kind().0);
     Ok(())
 }
 
 /// A task starts only when its dependencies are merged and it is not merged itself.
-fn begins_in_time(before: &Run, id: &TaskId) -> Result<(), Broken> {
+fn starts_after_dependencies(before: &Run, id: &TaskId) -> Result<(), BrokenLaw> {
     let Some(graph) = &before.graph else { return Err(format!("{id} belongs to no plan")) };
     let Some(plan) = graph.plan().get(id) else { return Err(format!("{id} is not planned")) };
     let merged = merged(before);
@@ -137,7 +142,7 @@ fn begins_in_time(before: &Run, id: &TaskId) -> Result<(), Broken> {
 }
 
 /// The branch advances to a tree that passed all checks, that a user accepted, or that needs no checks.
-fn is_proved(before: &Run, e: &Integrated) -> Result<(), Broken> {
+fn is_verified(before: &Run, e: &Integrated) -> Result<(), BrokenLaw> {
     let Some(graph) = &before.graph else { return Err("no tasks are merged".to_owned()) };
     let batch = graph.queue.batch.as_ref().filter(|batch| batch.no == e.batch);
     let links = batch.and_then(|batch| batch.links.get(..e.len)).unwrap_or_default();
@@ -147,17 +152,19 @@ fn is_proved(before: &Run, e: &Integrated) -> Result<(), Broken> {
         "the branch advances to a tree that is not a merge"
     );
     let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
-    let tasks = graph.tasks().filter(|(plan, task)| task.phase == Phase::Merged || there(&plan.id));
+    let tasks =
+        graph.tasks().filter(|(plan, task)| task.phase == TaskPhase::Merged || there(&plan.id));
     // What only agents named proves nothing.
     let named_by_agents = before.agent_checks();
     let of_plan = tasks.flat_map(|(plan, _)| &plan.checks);
     let checks = of_plan.filter(|check| !named_by_agents.contains(check)).count();
     let ends = before.sessions.iter().filter_map(|one| Some((one.stage, one.end.as_ref()?)));
-    let mut ends =
-        ends.filter(|(stage, _)| matches!(stage, Stage::Tasks | Stage::Work | Stage::TaskReview));
+    let mut ends = ends.filter(|(stage, _)| {
+        matches!(stage, RunStage::Tasks | RunStage::Work | RunStage::TaskReview)
+    });
     let vouched = ends.any(|(stage, end)| {
-        let accepted = stage == Stage::Tasks && end.state == State::Accepted;
-        accepted || Proof::of(end).is_some_and(|proof| proof.is_for(&e.head))
+        let accepted = stage == RunStage::Tasks && end.state == State::Accepted;
+        accepted || TreeProof::from_end(end).is_some_and(|proof| proof.is_for(&e.head))
     });
     law!(
         checks + before.spec.checks.len() == 0 || vouched,

@@ -4,14 +4,14 @@
 //! The same seed and faults always produce the same scenario. [`simulate`] runs it and checks the laws
 //! (invariants).
 
+mod account_spacing;
 mod coverage;
 mod engine;
-mod follow;
 mod forge;
 mod goal;
 mod graph;
 pub mod graph_laws;
-pub mod laws;
+mod launch_follower;
 mod own_turns;
 mod repo;
 pub mod rng;
@@ -19,14 +19,16 @@ mod run;
 pub mod run_laws;
 mod screen;
 mod script;
-mod standing;
-pub mod task_laws;
+pub mod session_laws;
+mod team;
+pub mod team_laws;
 mod turn_watch;
-mod turns;
 mod world;
 
-pub use coverage::{Cell, Coverage};
+pub use coverage::{Coverage, LifecycleCell};
 pub use engine::CrashPoint;
 pub use goal::{has_plan, has_run};
-pub use run::{Faults, Outcome, Report, RunOutcome, crashed_at, crowd, simulate, traced};
-pub use standing::has_task;
+pub use run::{
+    Faults, SimReport, SimRunOutcome, SimSessionOutcome, crashed_at, crowd, simulate, traced,
+};
+pub use team::has_team;

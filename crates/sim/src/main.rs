@@ -10,7 +10,7 @@ const USAGE: &str =
     "usage: provost-sim --seeds A..B | --seed N [--trace] [--calm | --crashes] | --crowd WORKERS";
 
 /// The parsed command line.
-struct Args {
+struct SimArgs {
     from: u64,
     to: u64,
     trace: bool,
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     if let [word, workers] = words.as_slice()
         && let ("--crowd", Ok(workers)) = (word.as_str(), workers.parse())
     {
-        return tell_of_many(workers);
+        return run_crowd(workers);
     }
     let Some(args) = parse(words.into_iter()) else {
         println!("{USAGE}");
@@ -52,13 +52,13 @@ fn main() -> ExitCode {
         coverage.rules.len(),
         coverage.cells.len(),
         coverage.run_kinds.len(),
-        coverage.task_kinds.len()
+        coverage.team_kinds.len()
     );
     ExitCode::from(u8::from(failed > 0))
 }
 
 /// Simulates this number of workers under one manager.
-fn tell_of_many(workers: u64) -> ExitCode {
+fn run_crowd(workers: u64) -> ExitCode {
     let report = crowd(7, workers);
     report.trace.iter().for_each(|line| println!("{line}"));
     println!(
@@ -71,8 +71,8 @@ fn tell_of_many(workers: u64) -> ExitCode {
     ExitCode::from(u8::from(report.broken.is_some()))
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Option<Args> {
-    let mut args = Args { from: 0, to: 0, trace: false, faults: Faults::ALL };
+fn parse(mut words: impl Iterator<Item = String>) -> Option<SimArgs> {
+    let mut args = SimArgs { from: 0, to: 0, trace: false, faults: Faults::ALL };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seeds" => {

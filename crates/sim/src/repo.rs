@@ -8,37 +8,37 @@ use crate::rng::Rng;
 
 /// The trees of one repository.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Repo {
+pub(crate) struct SimRepo {
     seed: u64,
-    trees: BTreeMap<String, Tree>,
+    trees: BTreeMap<String, SimTree>,
     /// The trees at the tips of the runs' branches.
     pub(crate) branches: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Tree {
+struct SimTree {
     /// The tasks whose work is in it.
     works: BTreeSet<String>,
     /// The trees that it descends from.
-    before: BTreeSet<String>,
+    ancestors: BTreeSet<String>,
 }
 
-impl Repo {
-    pub(crate) fn new(seed: u64) -> Repo {
-        Repo { seed, ..Repo::default() }
+impl SimRepo {
+    pub(crate) fn new(seed: u64) -> SimRepo {
+        SimRepo { seed, ..SimRepo::default() }
     }
 
     /// Records a tree that was derived from another, for a task or for none.
-    pub(crate) fn grow(&mut self, from: &str, to: &str, task: Option<&str>) {
+    pub(crate) fn add_tree(&mut self, from: &str, to: &str, task: Option<&str>) {
         let mut tree = self.trees.get(from).cloned().unwrap_or_default();
-        tree.before.insert(from.to_owned());
+        tree.ancestors.insert(from.to_owned());
         tree.works.extend(task.map(str::to_owned));
         self.trees.insert(to.to_owned(), tree);
     }
 
     /// Whether a tree descends from another.
     pub(crate) fn includes(&self, tree: &str, other: &str) -> bool {
-        tree == other || self.trees.get(tree).is_some_and(|tree| tree.before.contains(other))
+        tree == other || self.trees.get(tree).is_some_and(|tree| tree.ancestors.contains(other))
     }
 
     /// Returns the work in a tree, if the tree is known.
@@ -52,7 +52,7 @@ impl Repo {
             return Ok(work.to_owned());
         }
         let (ours, theirs) = (self.tree(tip), self.tree(work));
-        let only = |one: &Tree, other: &Tree| -> Vec<String> {
+        let only = |one: &SimTree, other: &SimTree| -> Vec<String> {
             one.works.difference(&other.works).cloned().collect()
         };
         let (left, right) = (only(&ours, &theirs), only(&theirs, &ours));
@@ -63,26 +63,26 @@ impl Repo {
         let (conflicts, clashes) = (met(40, 14), met(41, 14));
         let good = tip.starts_with("good") && work.starts_with("good") && !clashes;
         let kind = if good && !conflicts { "good" } else { "bad" };
-        let name = format!("{kind}-m{:x}", named(&[tip, work]));
+        let name = format!("{kind}-m{:x}", hash_words(&[tip, work]));
         let before = [tip.to_owned(), work.to_owned()].into_iter();
-        let before = before.chain(ours.before).chain(theirs.before).collect();
+        let before = before.chain(ours.ancestors).chain(theirs.ancestors).collect();
         let works = ours.works.union(&theirs.works).cloned().collect();
-        self.trees.insert(name.clone(), Tree { works, before });
+        self.trees.insert(name.clone(), SimTree { works, ancestors: before });
         if conflicts { Err(name) } else { Ok(name) }
     }
 
-    fn tree(&self, name: &str) -> Tree {
+    fn tree(&self, name: &str) -> SimTree {
         self.trees.get(name).cloned().unwrap_or_default()
     }
 
     fn pair(&self, what: u64, one: &str, other: &str) -> Rng {
         let (first, second) = if one < other { (one, other) } else { (other, one) };
-        Rng::named(self.seed, &[what, named(&[first, second])])
+        Rng::from_names(self.seed, &[what, hash_words(&[first, second])])
     }
 }
 
 /// Returns the same number for the same words, always.
-pub(crate) fn named(words: &[&str]) -> u64 {
+pub(crate) fn hash_words(words: &[&str]) -> u64 {
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
     bytes.fold(7, |sum: u64, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte))
 }

@@ -10,7 +10,7 @@ impl Rng {
     }
 
     /// Returns a generator that depends only on the seed and the names, not on earlier draws.
-    pub fn named(seed: u64, names: &[u64]) -> Rng {
+    pub fn from_names(seed: u64, names: &[u64]) -> Rng {
         names.iter().fold(Rng(seed), |rng, name| Rng(rng.0 ^ mix(name.wrapping_add(0x51ed)))).stir()
     }
 

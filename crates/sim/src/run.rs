@@ -1,39 +1,43 @@
 //! One simulation: scheduling, crash points, and the conditions at the end.
 
-mod crowd;
-mod deeds;
-mod ending;
-mod misfortune;
-mod of_runs;
-mod of_standing;
-mod of_tasks;
+mod fault_injection;
+mod final_checks;
+mod graph_effects;
+mod load;
 mod report;
+mod run_actions;
 mod shortages;
+mod team_actions;
+mod user_actions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, SessionId, StandingId},
+    ids::{LaunchId, SessionId, TeamId},
     lifecycle::State,
     session::{
-        Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, Spec, StopStep, again,
+        Event, HookEnd, LaunchPhase, Reporter, Session, SessionCommand, SessionEffect, SessionSpec,
+        StopStep, enter_retry_key,
     },
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
 
-pub use self::crowd::crowd;
-pub use self::report::{Outcome, Report, RunOutcome};
+pub use self::load::crowd;
+pub use self::report::{SimReport, SimRunOutcome, SimSessionOutcome};
 use self::report::{outcome, run_outcome};
 use crate::{
-    engine::{CrashPoint, Engine, Input, Key, RunKey, Source, Task, TaskKey, Went},
-    forge::{Forge, OutlivedGit},
+    engine::{
+        CommitResult, CrashPoint, EffectTask, EngineInput, ObservationSource, RunEffectKey,
+        SessionEffectKey, SimEngine, TeamEffectKey,
+    },
+    forge::{OutlivedGit, SimForge},
     goal,
-    laws::Broken,
     rng::Rng,
-    script::{self, Deed},
-    standing::{self, Pair, Taker, Waiter},
-    world::{World, snapshot},
+    script::{self, UserAction},
+    session_laws::BrokenLaw,
+    team::{self, Consumer, SimTeam, TeamWaiter},
+    world::{SimWorld, snapshot},
 };
 
 /// Maximum number of steps; a simulation that takes more does not end.
@@ -50,15 +54,15 @@ pub struct Faults {
     /// The engine crashes between any two steps.
     pub crashes: bool,
     /// Appends to the ledger fail.
-    pub unwritten: bool,
+    pub append_failures: bool,
     /// Observations are reported twice.
     pub repeats: bool,
     /// Processes can't be observed for a while; time passes although there is something to do.
-    pub blindness: bool,
+    pub unobservable: bool,
     /// Holders are killed and the machine loses power.
     pub deaths: bool,
     /// Users cancel, stop, resolve, send, answer and report.
-    pub people: bool,
+    pub users: bool,
     /// The machine runs out of a resource that effects need, and recovers later.
     pub shortages: bool,
 }
@@ -68,11 +72,11 @@ impl Faults {
     pub const ALL: Faults = Faults {
         calm: false,
         crashes: true,
-        unwritten: true,
+        append_failures: true,
         repeats: true,
-        blindness: true,
+        unobservable: true,
         deaths: true,
-        people: true,
+        users: true,
         shortages: true,
     };
 
@@ -80,168 +84,168 @@ impl Faults {
     pub const NONE: Faults = Faults {
         calm: true,
         crashes: false,
-        unwritten: false,
+        append_failures: false,
         repeats: false,
-        blindness: false,
+        unobservable: false,
         deaths: false,
-        people: false,
+        users: false,
         shortages: false,
     };
 
     /// The same scenario with an engine that crashes repeatedly.
     pub const CRASHES: Faults =
-        Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
+        Faults { crashes: true, append_failures: true, repeats: true, ..Faults::NONE };
 
     /// The same scenario on a machine with repeated shortages.
     pub const SHORTAGES: Faults = Faults { shortages: true, ..Faults::NONE };
 }
 
 /// Runs the scenario of a seed and checks it.
-pub fn simulate(seed: u64, faults: Faults) -> Report {
-    Sim::new(seed, faults, None).told()
+pub fn simulate(seed: u64, faults: Faults) -> SimReport {
+    Sim::new(seed, faults, None).into_report()
 }
 
 /// Runs the scenario of a seed and records every event.
-pub fn traced(seed: u64, faults: Faults) -> Report {
-    Sim::new(seed, faults, Some(Vec::new())).told()
+pub fn traced(seed: u64, faults: Faults) -> SimReport {
+    Sim::new(seed, faults, Some(Vec::new())).into_report()
 }
 
 /// Runs a deterministic scenario in which the engine crashes once: at this point of this commit.
-pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> Report {
+pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> SimReport {
     let mut sim = Sim::new(seed, Faults::NONE, None);
-    sim.dies_at = Some((commit, point));
-    sim.told()
+    sim.crash_at = Some((commit, point));
+    sim.into_report()
 }
 
 struct Sim {
     /// The seed as passed in. Generated behaviour depends only on the number of the scenario.
-    given: u64,
+    given_seed: u64,
     seed: u64,
     has_run: bool,
     faults: Faults,
     rng: Rng,
-    world: World,
-    forge: Forge,
-    engine: Engine,
-    deeds: VecDeque<(u64, u64, Deed)>,
+    world: SimWorld,
+    forge: SimForge,
+    engine: SimEngine,
+    user_actions: VecDeque<(u64, u64, UserAction)>,
     /// Unanswered requests. Callers retry them with the same key.
-    asked: VecDeque<Input>,
+    requests: VecDeque<EngineInput>,
     /// The sessions that are opened at the beginning.
-    specs: Vec<(SessionId, Spec)>,
+    specs: Vec<(SessionId, SessionSpec)>,
     /// The number of actors between two scans for ready ones, and the maximum number of inputs per commit.
     at_once: usize,
     batch: u64,
-    asks: u64,
+    request_count: u64,
     crashes: u64,
     commits: u64,
-    dies_at: Option<(u64, CrashPoint)>,
+    crash_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
     /// The number of shortages so far.
     shortages: u64,
     /// The number of polls with new pull request state.
-    looks: u32,
+    polls: u32,
     /// Earlier observations of runs and teams, which may be reported once more, late.
-    told_of_runs: Vec<Input>,
+    past_observations: Vec<EngineInput>,
     /// Earlier receipts, which may be reported once more, late.
-    receipts: Vec<(SessionId, Command)>,
+    receipts: Vec<(SessionId, SessionCommand)>,
     /// The initial teams.
-    pairs: Vec<Pair>,
-    takers: Vec<Taker>,
-    waiters: Vec<Waiter>,
+    teams: Vec<SimTeam>,
+    consumers: Vec<Consumer>,
+    waiters: Vec<TeamWaiter>,
     /// Requests about teams whose callers wait for a later result.
-    waited_asks: BTreeMap<String, StandingId>,
+    awaited_requests: BTreeMap<String, TeamId>,
     /// The messages that consumers were confirmed to have handled.
-    handled: BTreeSet<(StandingId, u32)>,
+    handled: BTreeSet<(TeamId, u32)>,
 }
 
 /// The next actor.
 #[derive(Clone, Debug)]
-enum Actor {
+enum SimActor {
     Agent(LaunchId),
     Reporter(LaunchId),
-    Follower(Key),
-    Effect(Key),
-    RunEffect(RunKey),
-    TaskEffect(TaskKey),
-    Taker(usize),
+    Follower(SessionEffectKey),
+    Effect(SessionEffectKey),
+    RunEffect(RunEffectKey),
+    TeamEffect(TeamEffectKey),
+    Consumer(usize),
     Waiter(usize),
     /// A git that outlived its daemon.
     OutlivedGit,
     Owner,
-    Person,
+    User,
     Time,
 }
 
 impl Sim {
     fn new(given: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
-        let (seed, has_run) = (goal::story(given), goal::has_run(given));
-        let mut sessions = 1 + Rng::named(seed, &[0]).below(4);
+        let (seed, has_run) = (goal::scenario_number(given), goal::has_run(given));
+        let mut sessions = 1 + Rng::from_names(seed, &[0]).below(4);
         if has_run {
             // The run's sessions suffice, with at most one beside them.
             sessions %= 2;
         }
-        let kind = u64::from(faults.crashes) + 2 * u64::from(faults.people);
-        let mut deeds = script::deeds(seed, sessions, &faults);
+        let kind = u64::from(faults.crashes) + 2 * u64::from(faults.users);
+        let mut deeds = script::user_actions(seed, sessions, &faults);
         if has_run {
-            deeds.extend(goal::deeds(seed, &faults));
+            deeds.extend(goal::run_actions(seed, &faults));
             deeds.sort_by_key(|(at, ..)| *at);
         }
         let specs = (0..sessions)
             .map(|no| (script::session_id(seed, no), script::spec(seed, no, &faults)))
             .collect();
         let mut pairs = Vec::new();
-        if standing::has_task(given) {
-            pairs = standing::pairs(seed, sessions, &faults);
-            deeds.extend(standing::deeds(seed, &faults));
+        if team::has_team(given) {
+            pairs = team::teams(seed, sessions, &faults);
+            deeds.extend(team::team_actions(seed, &faults));
             deeds.sort_by_key(|(at, ..)| *at);
         }
         Sim {
-            given,
+            given_seed: given,
             seed,
             has_run,
             faults,
-            rng: Rng::named(seed, &[9, kind]),
-            world: World::new(seed, faults),
-            forge: Forge::new(seed, faults),
-            engine: Engine::with_trace(trace),
-            deeds: deeds.into(),
-            asked: VecDeque::new(),
+            rng: Rng::from_names(seed, &[9, kind]),
+            world: SimWorld::new(seed, faults),
+            forge: SimForge::new(seed, faults),
+            engine: SimEngine::with_trace(trace),
+            user_actions: deeds.into(),
+            requests: VecDeque::new(),
             specs,
             at_once: 1,
             batch: 3,
-            asks: 0,
+            request_count: 0,
             crashes: 0,
             commits: 0,
-            dies_at: None,
+            crash_at: None,
             steps: 0,
             deaths: 0,
             shortages: 0,
-            looks: 0,
-            told_of_runs: Vec::new(),
+            polls: 0,
+            past_observations: Vec::new(),
             receipts: Vec::new(),
-            takers: pairs.iter().flat_map(|pair| pair.takers.clone()).collect(),
-            pairs,
+            consumers: pairs.iter().flat_map(|pair| pair.consumers.clone()).collect(),
+            teams: pairs,
             waiters: Vec::new(),
-            waited_asks: BTreeMap::new(),
+            awaited_requests: BTreeMap::new(),
             handled: BTreeSet::new(),
         }
     }
 
-    fn told(self) -> Report {
-        self.told_with(|_| Ok(()))
+    fn into_report(self) -> SimReport {
+        self.into_report_with(|_| Ok(()))
     }
 
     /// Does the same, with an additional condition for this scenario when the simulation is quiet.
-    fn told_with(mut self, holds: impl FnOnce(&Sim) -> Result<(), Broken>) -> Report {
-        let broken = self.tell(holds).err();
-        let (seed, faults) = (self.given, self.faults);
-        Report {
+    fn into_report_with(mut self, holds: impl FnOnce(&Sim) -> Result<(), BrokenLaw>) -> SimReport {
+        let broken = self.play(holds).err();
+        let (seed, faults) = (self.given_seed, self.faults);
+        SimReport {
             seed,
             outcomes: self
                 .engine
                 .shadows()
-                .filter(|one| !self.is_of_tasks(one))
+                .filter(|one| !self.belongs_to_graph(one))
                 .map(outcome)
                 .collect(),
             runs: self.engine.runs().map(run_outcome).collect(),
@@ -255,11 +259,11 @@ impl Sim {
         }
     }
 
-    fn tell(&mut self, holds: impl FnOnce(&Sim) -> Result<(), Broken>) -> Result<(), Broken> {
+    fn play(&mut self, holds: impl FnOnce(&Sim) -> Result<(), BrokenLaw>) -> Result<(), BrokenLaw> {
         let specs = std::mem::take(&mut self.specs);
         let runs = if self.has_run { goal::runs(self.seed, &self.faults) } else { Vec::new() };
-        self.engine.open(self.now(), specs, runs, &self.pairs)?;
-        self.take_note()?;
+        self.engine.open(self.now(), specs, runs, &self.teams)?;
+        self.apply_committed()?;
         self.run_until_quiet()?;
         self.everyone_waits_for_someone()?;
         holds(self)?;
@@ -268,14 +272,14 @@ impl Sim {
         self.everything_has_ended()
     }
 
-    fn run_until_quiet(&mut self) -> Result<(), Broken> {
+    fn run_until_quiet(&mut self) -> Result<(), BrokenLaw> {
         loop {
             self.steps += 1;
             if self.steps > MAX_STEPS * self.at_once as u64 {
                 return Err("the simulation does not end".to_owned());
             }
             let actors = self.actors();
-            let hurried = self.faults.blindness && self.rng.percent(6);
+            let hurried = self.faults.unobservable && self.rng.percent(6);
             if actors.is_empty() || hurried {
                 match self.pass_time(actors.is_empty()) {
                     true => continue,
@@ -285,77 +289,83 @@ impl Sim {
             }
             for _ in 0..self.at_once {
                 let actor = self.rng.pick(&actors);
-                self.let_act(actor)?;
+                self.act(actor)?;
             }
             // Among thousands of actors the owner would hardly ever get its turn.
-            let waits = !self.engine.told.is_empty() || !self.asked.is_empty();
+            let waits = !self.engine.observations.is_empty() || !self.requests.is_empty();
             if self.at_once > 1 && waits {
-                self.own()?;
+                self.commit_pending()?;
             }
-            self.misfortune()?;
+            self.inject_fault()?;
         }
     }
 
-    fn actors(&self) -> Vec<Actor> {
-        let mut actors: Vec<Actor> = self.world.ready().into_iter().map(Actor::Agent).collect();
+    fn actors(&self) -> Vec<SimActor> {
+        let mut actors: Vec<SimActor> =
+            self.world.ready().into_iter().map(SimActor::Agent).collect();
         let waiting = self.world.holders.values().filter(|holder| holder.report.is_some());
-        actors.extend(waiting.map(|holder| Actor::Reporter(holder.launch)));
+        actors.extend(waiting.map(|holder| SimActor::Reporter(holder.launch)));
         for (key, task) in &self.engine.tasks {
             match task {
-                Task::Follow(follower)
-                    if follower.can_tell(&self.world)
-                        || self.world.is_to_be_ended(follower.launch()) =>
+                EffectTask::Follow(follower)
+                    if follower.has_observation(&self.world)
+                        || self.world.must_be_killed(follower.launch()) =>
                 {
-                    actors.push(Actor::Follower(key.clone()));
+                    actors.push(SimActor::Follower(key.clone()));
                 }
-                Task::Other(effect) if self.can_go_on(key, effect) => {
-                    actors.push(Actor::Effect(key.clone()));
+                EffectTask::Other(effect) if self.can_continue(key, effect) => {
+                    actors.push(SimActor::Effect(key.clone()));
                 }
-                Task::Follow(_) | Task::Other(_) => {}
+                EffectTask::Follow(_) | EffectTask::Other(_) => {}
             }
         }
         let of_runs = self.engine.run_tasks.iter();
-        let of_runs = of_runs.filter(|(key, task)| self.can_run_go_on(key, task));
-        actors.extend(of_runs.map(|(key, _)| Actor::RunEffect(key.clone())));
-        let of_tasks = self.engine.owed_by_tasks.keys().filter(|key| self.can_task_go_on(key));
-        actors.extend(of_tasks.map(|key| Actor::TaskEffect(key.clone())));
-        actors.extend(self.busy_takers().into_iter().map(Actor::Taker));
-        actors.extend(self.busy_waiters().into_iter().map(Actor::Waiter));
+        let of_runs = of_runs.filter(|(key, task)| self.can_run_effect_continue(key, task));
+        actors.extend(of_runs.map(|(key, _)| SimActor::RunEffect(key.clone())));
+        let of_tasks =
+            self.engine.team_effects.keys().filter(|key| self.can_team_effect_continue(key));
+        actors.extend(of_tasks.map(|key| SimActor::TeamEffect(key.clone())));
+        actors.extend(self.ready_consumers().into_iter().map(SimActor::Consumer));
+        actors.extend(self.ready_waiters().into_iter().map(SimActor::Waiter));
         let ends = |git: &OutlivedGit| git.ends_ms <= self.world.now_ms;
         let ended = self.forge.outlived.as_ref().is_some_and(ends);
-        actors.extend(ended.then_some(Actor::OutlivedGit));
-        if !self.engine.told.is_empty() || !self.asked.is_empty() {
-            actors.push(Actor::Owner);
+        actors.extend(ended.then_some(SimActor::OutlivedGit));
+        if !self.engine.observations.is_empty() || !self.requests.is_empty() {
+            actors.push(SimActor::Owner);
         }
-        if self.deeds.front().is_some_and(|(at, ..)| *at <= self.world.now_ms) {
-            actors.push(Actor::Person);
+        if self.user_actions.front().is_some_and(|(at, ..)| *at <= self.world.now_ms) {
+            actors.push(SimActor::User);
         }
-        let of_tasks = self.engine.board.due_tasks(self.world.now_ms);
+        let of_tasks = self.engine.board.due_teams(self.world.now_ms);
         if !of_tasks.is_empty() || !self.engine.board.due(self.now()).is_empty() {
-            actors.push(Actor::Time);
+            actors.push(SimActor::Time);
         }
         actors
     }
 
     /// Whether an effect can continue; some wait for something in the world.
-    fn can_go_on(&self, key: &Key, effect: &Effect) -> bool {
+    fn can_continue(&self, key: &SessionEffectKey, effect: &SessionEffect) -> bool {
         let Some(session) = self.engine.board.session(key.0) else { return false };
         match effect {
-            Effect::StopLaunch(launch, step) => self.can_stop(session, *launch, *step),
-            Effect::Deliver { launch, message } => {
+            SessionEffect::StopLaunch(launch, step) => self.can_stop(session, *launch, *step),
+            SessionEffect::Deliver { launch, message } => {
                 let holder = self.world.holders.get(launch);
                 holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(message))
             }
-            Effect::PressAgain { launch, message } => {
+            SessionEffect::PressAgain { launch, message } => {
                 let holder = self.world.holders.get(launch);
-                holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(&again(message)))
+                holder.is_some_and(|h| {
+                    h.is_listening() && !h.inputs.contains(&enter_retry_key(message))
+                })
             }
-            Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup { .. } => {
-                self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
+            SessionEffect::RunCheck { .. }
+            | SessionEffect::RunHook(_)
+            | SessionEffect::RunSetup { .. } => {
+                self.world.commands.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
-            Effect::StartLaunch(launch) => !self.world.is_stuck(*launch),
-            Effect::PrepareWork { .. } | Effect::TakeSnapshot { .. } => true,
-            Effect::Follow(_) => false,
+            SessionEffect::StartLaunch(launch) => !self.world.is_stuck(*launch),
+            SessionEffect::PrepareWork { .. } | SessionEffect::TakeSnapshot { .. } => true,
+            SessionEffect::Follow(_) => false,
         }
     }
 
@@ -365,25 +375,25 @@ impl Sim {
         if owed {
             return !self.world.is_stuck(launch);
         }
-        !self.world.ran.contains_key(&(session.id, key))
+        !self.world.commands.contains_key(&(session.id, key))
     }
 
-    fn let_act(&mut self, actor: Actor) -> Result<(), Broken> {
+    fn act(&mut self, actor: SimActor) -> Result<(), BrokenLaw> {
         match actor {
-            Actor::Agent(launch) if !self.world.is_ready(launch) => {}
-            Actor::Agent(launch) => self.world.act(launch),
-            Actor::Reporter(launch) => self.report(launch),
-            Actor::Follower(key) => self.follow(&key),
-            Actor::Effect(key) => self.carry_out(&key)?,
-            Actor::RunEffect(key) => self.carry_out_of_run(&key)?,
-            Actor::TaskEffect(key) => self.carry_out_of_task(&key)?,
-            Actor::Taker(at) => self.take(at),
-            Actor::Waiter(at) => self.wait_on(at),
-            Actor::OutlivedGit => self.end_outlived_git()?,
-            Actor::Owner if self.engine.told.is_empty() && self.asked.is_empty() => {}
-            Actor::Owner => self.own()?,
-            Actor::Person => self.do_deed(),
-            Actor::Time => self.commit(vec![Input::Due], Vec::new())?,
+            SimActor::Agent(launch) if !self.world.is_ready(launch) => {}
+            SimActor::Agent(launch) => self.world.act(launch),
+            SimActor::Reporter(launch) => self.report(launch),
+            SimActor::Follower(key) => self.follow(&key),
+            SimActor::Effect(key) => self.execute_effect(&key)?,
+            SimActor::RunEffect(key) => self.execute_run_effect(&key)?,
+            SimActor::TeamEffect(key) => self.execute_team_effect(&key)?,
+            SimActor::Consumer(at) => self.step_consumer(at),
+            SimActor::Waiter(at) => self.step_waiter(at),
+            SimActor::OutlivedGit => self.end_outlived_git()?,
+            SimActor::Owner if self.engine.observations.is_empty() && self.requests.is_empty() => {}
+            SimActor::Owner => self.commit_pending()?,
+            SimActor::User => self.do_user_action(),
+            SimActor::Time => self.commit(vec![EngineInput::Deadline], Vec::new())?,
         }
         Ok(())
     }
@@ -393,65 +403,89 @@ impl Sim {
         let Some(holder) = self.world.holders.get_mut(&launch) else { return };
         let Some(testimony) = holder.report.take() else { return };
         holder.reporting = true;
-        self.ask(launch.session, Command::Report { from: Reporter::Launch(launch), testimony });
+        self.ask(
+            launch.session,
+            SessionCommand::Report { from: Reporter::Launch(launch), testimony },
+        );
     }
 
-    fn ask(&mut self, session: SessionId, command: Command) {
-        self.asks += 1;
-        self.asked.push_back(Input::Asked { key: format!("ask-{}", self.asks), session, command });
+    fn ask(&mut self, session: SessionId, command: SessionCommand) {
+        self.request_count += 1;
+        self.requests.push_back(EngineInput::Request {
+            key: format!("ask-{}", self.request_count),
+            session,
+            command,
+        });
     }
 
-    fn follow(&mut self, key: &Key) {
-        let blind = self.faults.blindness && self.rng.percent(6);
+    fn follow(&mut self, key: &SessionEffectKey) {
+        let blind = self.faults.unobservable && self.rng.percent(6);
         let until = self.world.now_ms + self.rng.below(3_000);
-        let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
+        let Some(EffectTask::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
         let launch = follower.launch();
-        if self.world.is_to_be_ended(launch) {
-            self.world.end_by_force(launch);
+        if self.world.must_be_killed(launch) {
+            self.world.kill_launch(launch);
         }
         let command = match blind && follower.blind_until.is_none() {
             true => {
                 follower.blind_until = Some(until);
-                Some(Command::ProcessUnknown { launch, why: "permission denied".to_owned() })
+                Some(SessionCommand::ProcessUnknown { launch, why: "permission denied".to_owned() })
             }
-            false => follower.next(&self.world),
+            false => follower.next_observation(&self.world),
         };
         if let Some(holder) = self.world.holders.get(&launch) {
-            self.engine.heard.insert(launch, holder.heard_ms);
+            self.engine.heard.insert(launch, holder.last_activity_ms);
         }
-        let done = matches!(self.engine.tasks.get(key), Some(Task::Follow(f)) if f.done);
+        let done = matches!(self.engine.tasks.get(key), Some(EffectTask::Follow(f)) if f.done);
         if done {
             self.engine.tasks.remove(key);
         }
         if let Some(command) = command {
-            let told = Input::Told(launch.session, command);
-            self.engine.told.entry(Source::Follower(launch)).or_default().push_back(told);
+            let told = EngineInput::Observation(launch.session, command);
+            self.engine
+                .observations
+                .entry(ObservationSource::Follower(launch))
+                .or_default()
+                .push_back(told);
         }
     }
 
     /// Carries out an effect in the world. Its result is observed later, or never.
-    fn carry_out(&mut self, key: &Key) -> Result<(), Broken> {
-        let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
+    fn execute_effect(&mut self, key: &SessionEffectKey) -> Result<(), BrokenLaw> {
+        let Some(EffectTask::Other(effect)) = self.engine.tasks.get(key).cloned() else {
+            return Ok(());
+        };
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
         if let Some(shortage) = self.short_for(key, &effect) {
             let (effect, tries) = (key.1.clone(), session.tries_of(&key.1));
             self.engine.tasks.remove(key);
-            let told = Input::Told(key.0, Command::EffectShort { effect, tries, shortage });
-            self.engine.told.entry(Source::Effect(key.clone())).or_default().push_back(told);
+            let told = EngineInput::Observation(
+                key.0,
+                SessionCommand::EffectShortage { effect, tries, shortage },
+            );
+            self.engine
+                .observations
+                .entry(ObservationSource::Effect(key.clone()))
+                .or_default()
+                .push_back(told);
             return Ok(());
         }
         let result = match &effect {
-            Effect::PrepareWork { .. } => Some(self.prepare(&session)),
-            Effect::RunSetup { attempt } => self.set_up(key, *attempt)?,
-            Effect::StartLaunch(launch) => Some(self.start(*launch)),
-            Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
-            Effect::Deliver { launch, message } => self.write(*launch, message)?,
-            Effect::PressAgain { launch, message } => self.write(*launch, &again(message))?,
-            Effect::TakeSnapshot { attempt, no } => Some(self.look(&session, *attempt, *no)),
-            Effect::RunCheck { attempt, index, .. } => {
+            SessionEffect::PrepareWork { .. } => Some(self.prepare(&session)),
+            SessionEffect::RunSetup { attempt } => self.set_up(key, *attempt)?,
+            SessionEffect::StartLaunch(launch) => Some(self.start(*launch)),
+            SessionEffect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
+            SessionEffect::Deliver { launch, message } => self.write(*launch, message)?,
+            SessionEffect::PressAgain { launch, message } => {
+                self.write(*launch, &enter_retry_key(message))?
+            }
+            SessionEffect::TakeSnapshot { attempt, no } => {
+                Some(self.take_snapshot(&session, *attempt, *no))
+            }
+            SessionEffect::RunCheck { attempt, index, .. } => {
                 self.check(key, &session, *attempt, *index)?
             }
-            Effect::RunHook(hook) => {
+            SessionEffect::RunHook(hook) => {
                 let owed = session.hooks.iter().find(|owed| owed.key == *hook);
                 let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
                 self.ran(key, &what)?.map(|uncertain| {
@@ -459,22 +493,22 @@ impl Sim {
                         true => HookEnd::Uncertain("power".to_owned()),
                         false => HookEnd::Exit(0),
                     };
-                    Command::HookFinished { key: *hook, end }
+                    SessionCommand::HookFinished { key: *hook, end }
                 })
             }
-            Effect::Follow(_) => None,
+            SessionEffect::Follow(_) => None,
         };
         if let Some(command) = result {
             self.engine.tasks.remove(key);
-            let source = Source::Effect(key.clone());
-            let told = Input::Told(key.0, command);
-            self.engine.told.entry(source).or_default().push_back(told);
+            let source = ObservationSource::Effect(key.clone());
+            let told = EngineInput::Observation(key.0, command);
+            self.engine.observations.entry(source).or_default().push_back(told);
         }
         Ok(())
     }
 
     /// Writes to an agent. The result appears in its journal.
-    fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<Command>, Broken> {
+    fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<SessionCommand>, BrokenLaw> {
         if self.world.is_adopted(launch) {
             return Err(format!("{key} is sent to {launch}, which somebody else started"));
         }
@@ -484,47 +518,52 @@ impl Sim {
     }
 
     /// Starts a command under its key, or returns its record once it has ended. `None` while it runs.
-    fn ran(&mut self, key: &Key, what: &str) -> Result<Option<bool>, Broken> {
-        let takes = Rng::named(self.seed, &[6, key.1.len() as u64]).below(400);
+    fn ran(&mut self, key: &SessionEffectKey, what: &str) -> Result<Option<bool>, BrokenLaw> {
+        let takes = Rng::from_names(self.seed, &[6, key.1.len() as u64]).below(400);
         let now = self.world.now_ms;
         let ran = self.world.run(key.0, &key.1, what, takes)?;
         Ok((ran.done_ms <= now).then_some(ran.uncertain))
     }
 
-    fn prepare(&self, session: &Session) -> Command {
-        let mut rng = Rng::named(self.seed, &[7, self.world.draws(session.id)]);
-        match rng.percent(4) && !self.world.is_certain_plan() && !self.world.obedient {
-            true => Command::WorkFailed { reason: "no such repository".to_owned() },
-            false => Command::WorkPrepared {
+    fn prepare(&self, session: &Session) -> SessionCommand {
+        let mut rng = Rng::from_names(self.seed, &[7, self.world.draw_name(session.id)]);
+        match rng.percent(4) && !self.world.is_deterministic_plan() && !self.world.obedient {
+            true => SessionCommand::WorkFailed { reason: "no such repository".to_owned() },
+            false => SessionCommand::WorkPrepared {
                 cwd: "/work".to_owned(),
                 base: rng
                     .percent(if session.spec.run.is_some() { 100 } else { 90 })
-                    .then(|| snapshot(&self.world.places[&session.id].base)),
+                    .then(|| snapshot(&self.world.worktrees[&session.id].base)),
             },
         }
     }
 
-    fn set_up(&mut self, key: &Key, attempt: u32) -> Result<Option<Command>, Broken> {
-        let no = self.world.draws(key.0);
-        let fails = Rng::named(self.seed, &[8, no]).percent(15) && !self.world.is_certain_plan();
+    fn set_up(
+        &mut self,
+        key: &SessionEffectKey,
+        attempt: u32,
+    ) -> Result<Option<SessionCommand>, BrokenLaw> {
+        let no = self.world.draw_name(key.0);
+        let fails =
+            Rng::from_names(self.seed, &[8, no]).percent(15) && !self.world.is_deterministic_plan();
         Ok(self.ran(key, "setup")?.map(|uncertain| {
             let failure = (fails || uncertain).then(|| "it failed".to_owned());
-            Command::SetupFinished { attempt, failure }
+            SessionCommand::SetupFinished { attempt, failure }
         }))
     }
 
-    fn start(&mut self, launch: LaunchId) -> Command {
-        if self.world.holders.get(&launch).is_some_and(|holder| holder.lapse.is_some()) {
-            self.world.end_by_force(launch);
+    fn start(&mut self, launch: LaunchId) -> SessionCommand {
+        if self.world.holders.get(&launch).is_some_and(|holder| holder.unobservable.is_some()) {
+            self.world.kill_launch(launch);
             let why = "its holder did not answer".to_owned();
-            return Command::ProcessUnobserved { launch, why };
+            return SessionCommand::ProcessUnobserved { launch, why };
         }
         match self.world.start(launch) {
             Ok(child) if self.world.is_adopted(launch) => {
-                Command::LaunchAdopted { launch, child: Some(child) }
+                SessionCommand::LaunchAdopted { launch, child: Some(child) }
             }
-            Ok(child) => Command::LaunchStarted { launch, holder: child.clone(), child },
-            Err(reason) => Command::LaunchFailed { launch, reason },
+            Ok(child) => SessionCommand::LaunchStarted { launch, holder: child.clone(), child },
+            Err(reason) => SessionCommand::LaunchFailed { launch, reason },
         }
     }
 
@@ -534,11 +573,11 @@ impl Sim {
         session: &Session,
         launch: LaunchId,
         step: StopStep,
-    ) -> Result<Option<Command>, Broken> {
+    ) -> Result<Option<SessionCommand>, BrokenLaw> {
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
         if owed {
             if !self.world.holders.contains_key(&launch) {
-                self.world.barred.insert(launch);
+                self.world.cancelled_launches.insert(launch);
             }
             return Ok(Some(self.start(launch)));
         }
@@ -547,14 +586,14 @@ impl Sim {
         Ok(None)
     }
 
-    fn look(&mut self, session: &Session, attempt: u32, no: u32) -> Command {
+    fn take_snapshot(&mut self, session: &Session, attempt: u32, no: u32) -> SessionCommand {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
-        match !self.faults.calm && Rng::named(self.seed, &names).percent(2) {
-            true => Command::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
-            false => Command::SnapshotTaken {
+        match !self.faults.calm && Rng::from_names(self.seed, &names).percent(2) {
+            true => SessionCommand::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
+            false => SessionCommand::SnapshotTaken {
                 attempt,
                 no,
-                snapshot: self.world.look(session.id),
+                snapshot: self.world.take_snapshot(session.id),
                 caveats: Default::default(),
             },
         }
@@ -562,11 +601,11 @@ impl Sim {
 
     fn check(
         &mut self,
-        key: &Key,
+        key: &SessionEffectKey,
         session: &Session,
         attempt: u32,
         index: u32,
-    ) -> Result<Option<Command>, Broken> {
+    ) -> Result<Option<SessionCommand>, BrokenLaw> {
         let command = session.spec.checks[index as usize].clone();
         let Some(snapshot) = session.attempt().verifying.snapshot.clone() else {
             return Err("a check is owed for no tree".to_owned());
@@ -593,28 +632,28 @@ impl Sim {
             environment: None,
             overlay: None,
         };
-        let told = Command::CheckFinished { attempt, receipt };
+        let told = SessionCommand::CheckFinished { attempt, receipt };
         self.receipts.push((session.id, told.clone()));
         Ok(Some(told))
     }
 
     /// The owner takes a few of its pending inputs, from any sources, in order per source.
-    fn own(&mut self) -> Result<(), Broken> {
+    fn commit_pending(&mut self) -> Result<(), BrokenLaw> {
         let (mut inputs, mut taken) = (Vec::new(), Vec::new());
         for _ in 0..=self.rng.below(self.batch) {
-            let any = self.engine.told.len() + usize::from(!self.asked.is_empty());
+            let any = self.engine.observations.len() + usize::from(!self.requests.is_empty());
             if any == 0 {
                 break;
             }
             let at = self.rng.index(any);
-            match self.engine.told.keys().nth(at).cloned() {
+            match self.engine.observations.keys().nth(at).cloned() {
                 None => {
-                    let asked = self.asked.pop_front();
+                    let asked = self.requests.pop_front();
                     inputs.extend(asked.clone());
                     taken.push((None, asked));
                 }
                 Some(source) => {
-                    let told = self.take_told(&source);
+                    let told = self.take_observation(&source);
                     if self.faults.repeats && self.rng.percent(4) {
                         inputs.push(told.clone());
                     }
@@ -625,53 +664,53 @@ impl Sim {
         }
         if self.faults.repeats && self.rng.percent(3) && !self.receipts.is_empty() {
             let (session, receipt) = self.rng.pick(&self.receipts);
-            inputs.push(Input::Told(session, receipt));
+            inputs.push(EngineInput::Observation(session, receipt));
         }
-        if self.faults.repeats && !self.told_of_runs.is_empty() && self.rng.percent(15) {
-            inputs.push(self.rng.pick(&self.told_of_runs));
+        if self.faults.repeats && !self.past_observations.is_empty() && self.rng.percent(15) {
+            inputs.push(self.rng.pick(&self.past_observations));
         }
         inputs.extend(self.late_look());
-        if self.faults.blindness && self.rng.percent(20) {
-            inputs.push(Input::Due);
+        if self.faults.unobservable && self.rng.percent(20) {
+            inputs.push(EngineInput::Deadline);
         }
         self.commit(inputs, taken)
     }
 
-    fn take_told(&mut self, source: &Source) -> Input {
-        let queue = self.engine.told.get_mut(source).expect("the source was just listed");
+    fn take_observation(&mut self, source: &ObservationSource) -> EngineInput {
+        let queue = self.engine.observations.get_mut(source).expect("the source was just listed");
         let input = queue.pop_front().expect("an empty queue is removed");
         if queue.is_empty() {
-            self.engine.told.remove(source);
+            self.engine.observations.remove(source);
         }
         input
     }
 
     fn commit(
         &mut self,
-        inputs: Vec<Input>,
-        taken: Vec<(Option<Source>, Option<Input>)>,
-    ) -> Result<(), Broken> {
-        if self.faults.unwritten && self.rng.permille(8) {
+        inputs: Vec<EngineInput>,
+        taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,
+    ) -> Result<(), BrokenLaw> {
+        if self.faults.append_failures && self.rng.permille(8) {
             self.engine.ledger.fail_next(1);
         }
         let point = self.crash_point();
         self.commits += 1;
-        let went = self.engine.work(self.now(), &inputs, point)?;
+        let went = self.engine.commit_inputs(self.now(), &inputs, point)?;
         self.engine.ledger.fail_next(0);
         match went {
-            Went::Well => self.let_reporters_go(&inputs),
-            Went::Unwritten => self.put_back(taken, true),
-            Went::Crashed => {
-                self.put_back(taken, false);
+            CommitResult::Committed => self.release_reporters(&inputs),
+            CommitResult::AppendFailed => self.requeue(taken, true),
+            CommitResult::Crashed => {
+                self.requeue(taken, false);
                 self.crash()?;
             }
         }
-        self.take_note()
+        self.apply_committed()
     }
 
-    fn let_reporters_go(&mut self, inputs: &[Input]) {
+    fn release_reporters(&mut self, inputs: &[EngineInput]) {
         for input in inputs {
-            if let Input::Asked { command: Command::Report { from, .. }, .. } = input
+            if let EngineInput::Request { command: SessionCommand::Report { from, .. }, .. } = input
                 && let Reporter::Launch(launch) = from
                 && let Some(holder) = self.world.holders.get_mut(launch)
             {
@@ -681,12 +720,16 @@ impl Sim {
     }
 
     /// Inputs that could not be written are retried: requests by their callers, observations by the owner.
-    fn put_back(&mut self, taken: Vec<(Option<Source>, Option<Input>)>, alive: bool) {
+    fn requeue(
+        &mut self,
+        taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,
+        alive: bool,
+    ) {
         for (source, input) in taken.into_iter().rev() {
             match (source, input) {
-                (None, Some(asked)) => self.asked.push_front(asked),
+                (None, Some(asked)) => self.requests.push_front(asked),
                 (Some(source), Some(told)) if alive => {
-                    self.engine.told.entry(source).or_default().push_front(told);
+                    self.engine.observations.entry(source).or_default().push_front(told);
                 }
                 (_, _) => {}
             }
@@ -694,7 +737,7 @@ impl Sim {
     }
 
     fn crash_point(&mut self) -> CrashPoint {
-        if let Some((_, point)) = self.dies_at.filter(|(commit, _)| *commit == self.commits) {
+        if let Some((_, point)) = self.crash_at.filter(|(commit, _)| *commit == self.commits) {
             return point;
         }
         let may = self.faults.crashes && self.crashes < MAX_CRASHES;
@@ -711,7 +754,7 @@ impl Sim {
     }
 
     /// The engine crashes, time passes, and it restarts. The world continues meanwhile.
-    fn crash(&mut self) -> Result<(), Broken> {
+    fn crash(&mut self) -> Result<(), BrokenLaw> {
         self.crashes += 1;
         self.leave_landing()?;
         self.engine.crash();
@@ -735,46 +778,54 @@ impl Sim {
     }
 
     /// After a restart, everything that happened meanwhile is read before deadlines are judged.
-    fn observe_first(&mut self) -> Result<(), Broken> {
-        let follows: Vec<Key> = self.engine.tasks.iter().filter_map(followed).collect();
+    fn observe_first(&mut self) -> Result<(), BrokenLaw> {
+        let follows: Vec<SessionEffectKey> =
+            self.engine.tasks.iter().filter_map(followed_key).collect();
         let mut seen = Vec::new();
         for key in follows {
-            if let Some(Task::Follow(follower)) = self.engine.tasks.get(&key) {
+            if let Some(EffectTask::Follow(follower)) = self.engine.tasks.get(&key) {
                 let launch = follower.launch();
-                let input = Input::Told(launch.session, Command::LaunchFollowed { launch });
+                let input = EngineInput::Observation(
+                    launch.session,
+                    SessionCommand::LaunchFollowed { launch },
+                );
                 self.observe(&mut seen, Some(input))?;
             }
-            while let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(&key) {
+            while let Some(EffectTask::Follow(follower)) = self.engine.tasks.get_mut(&key) {
                 let launch = follower.launch();
-                let command = follower.next(&self.world);
+                let command = follower.next_observation(&self.world);
                 if follower.done {
                     self.engine.tasks.remove(&key);
                 }
                 let Some(command) = command else { break };
-                self.observe(&mut seen, Some(Input::Told(launch.session, command)))?;
+                self.observe(&mut seen, Some(EngineInput::Observation(launch.session, command)))?;
             }
         }
         self.observe(&mut seen, None)?;
-        self.look_at_tasks_again()?;
-        self.take_note()
+        self.recheck_teams()?;
+        self.apply_committed()
     }
 
     /// Records observations: one by one, or many together in large scenarios.
-    fn observe(&mut self, seen: &mut Vec<Input>, more: Option<Input>) -> Result<(), Broken> {
+    fn observe(
+        &mut self,
+        seen: &mut Vec<EngineInput>,
+        more: Option<EngineInput>,
+    ) -> Result<(), BrokenLaw> {
         let last = more.is_none();
         seen.extend(more);
         if seen.len() >= self.at_once || last {
-            self.engine.work(self.now(), &std::mem::take(seen), CrashPoint::Nowhere)?;
+            self.engine.commit_inputs(self.now(), &std::mem::take(seen), CrashPoint::Nowhere)?;
         }
         Ok(())
     }
 
     /// Applies the newly committed events to the world.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event matters to the world")]
-    fn take_note(&mut self) -> Result<(), Broken> {
-        for (id, event) in std::mem::take(&mut self.engine.fresh) {
+    fn apply_committed(&mut self) -> Result<(), BrokenLaw> {
+        for (id, event) in std::mem::take(&mut self.engine.fresh_events) {
             match event {
-                Event::SessionOpened(opened) => self.world.add_place(id, &opened.spec),
+                Event::SessionOpened(opened) => self.world.add_worktree(id, &opened.spec),
                 Event::TaskAssigned(assigned) => self.world.assign(id, &assigned.assignment),
                 Event::LimitRaised(_) => {
                     let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
@@ -786,16 +837,17 @@ impl Sim {
                 _ => {}
             }
         }
-        for (id, event) in std::mem::take(&mut self.engine.fresh_of_runs) {
-            self.note_run(id, &event)?;
+        for (id, event) in std::mem::take(&mut self.engine.fresh_run_events) {
+            self.check_run_event(id, &event)?;
         }
-        self.hear_replies()
+        self.deliver_replies()
     }
 
     /// Checks in the world that the tree was good, and was snapshotted after the last check.
-    fn success_is_true(&self, id: SessionId) -> Result<(), Broken> {
-        let place = &self.world.places[&id];
-        let (Some((looked, seen)), Some((checked, tree))) = (&place.looked, &place.checked) else {
+    fn success_is_true(&self, id: SessionId) -> Result<(), BrokenLaw> {
+        let place = &self.world.worktrees[&id];
+        let (Some((looked, seen)), Some((checked, tree))) = (&place.snapshotted, &place.checked)
+        else {
             return Err("succeeded without a look or a check".to_owned());
         };
         if !tree.starts_with("good") {
@@ -813,18 +865,18 @@ impl Sim {
         let of_runs =
             self.engine.run_tasks.keys().map(|(run, key)| (SessionId(run.0), key.clone()));
         let keys = self.engine.tasks.keys().cloned().chain(of_runs);
-        let of_tasks = self.engine.owed_by_tasks.keys().map(|(task, _)| SessionId(task.0));
+        let of_tasks = self.engine.team_effects.keys().map(|(task, _)| SessionId(task.0));
         let of_tasks: BTreeSet<SessionId> = of_tasks.collect();
-        let checks = self.world.ran.iter().filter(|((id, _), _)| of_tasks.contains(id));
+        let checks = self.world.commands.iter().filter(|((id, _), _)| of_tasks.contains(id));
         let runs =
-            keys.filter_map(|key| self.world.ran.get(&key)).chain(checks.map(|(_, ran)| ran));
+            keys.filter_map(|key| self.world.commands.get(&key)).chain(checks.map(|(_, ran)| ran));
         let next = [
             self.world.next_wake(),
             self.engine.board.next_deadline().filter(|at| *at > now),
-            self.deeds.front().map(|(at, ..)| *at).filter(|at| *at > now),
+            self.user_actions.front().map(|(at, ..)| *at).filter(|at| *at > now),
             runs.map(|ran| ran.done_ms).filter(|at| *at > now).min(),
-            self.engine.tasks.values().filter_map(seen_again).filter(|at| *at > now).min(),
-            self.next_taker(),
+            self.engine.tasks.values().filter_map(visible_at).filter(|at| *at > now).min(),
+            self.next_consumer_ms(),
             self.forge.outlived.as_ref().map(|git| git.ends_ms).filter(|at| *at > now),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
@@ -842,17 +894,17 @@ impl Sim {
     }
 }
 
-fn followed((key, task): (&Key, &Task)) -> Option<Key> {
+fn followed_key((key, task): (&SessionEffectKey, &EffectTask)) -> Option<SessionEffectKey> {
     match task {
-        Task::Follow(_) => Some(key.clone()),
-        Task::Other(_) => None,
+        EffectTask::Follow(_) => Some(key.clone()),
+        EffectTask::Other(_) => None,
     }
 }
 
-fn seen_again(task: &Task) -> Option<u64> {
+fn visible_at(task: &EffectTask) -> Option<u64> {
     match task {
-        Task::Follow(follower) => follower.blind_until,
-        Task::Other(_) => None,
+        EffectTask::Follow(follower) => follower.blind_until,
+        EffectTask::Other(_) => None,
     }
 }
 

@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 use provost_core::{
     ids::SessionId,
     lifecycle::{ClaimKind, State},
-    request::{Fate, Question, Request, RequestKind},
+    request::{Request, RequestKind, RequestQuestion, RequestStatus},
     run::{
-        Around, Effect, Ending, Event, Graph, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run,
-        RunHookEvent, RunHookKey, RunSession, Stage, Stopped,
+        Event, LandStep, LandingState, MAX_MERGES, MAX_ROUNDS, Run, RunAdvanceContext, RunEffect,
+        RunEnding, RunHookEvent, RunHookKey, RunSession, RunStage, RunStop, TaskGraph,
     },
     session::{Launch, Session},
     time::Moment,
 };
 
-use crate::{graph_laws::GraphWatch, laws::Broken};
+use crate::{graph_laws::GraphWatch, session_laws::BrokenLaw};
 
 /// The history of a run that is needed to judge its present state.
 #[derive(Clone, Debug, Default)]
@@ -34,56 +34,61 @@ macro_rules! law {
 
 impl RunWatch {
     /// Starts watching a run that was just opened.
-    pub fn of(run: &Run) -> Result<RunWatch, Broken> {
+    pub fn start(run: &Run) -> Result<RunWatch, BrokenLaw> {
         let mut watch = RunWatch::default();
         watch.hooks_fire_once(&BTreeSet::new(), Some(RunHookEvent::Opened), run)?;
         Ok(watch)
     }
 
     /// Checks one event.
-    pub fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+    pub fn check_event(
+        &mut self,
+        before: &Run,
+        event: &Event,
+        after: &Run,
+    ) -> Result<(), BrokenLaw> {
         sealed_is_final(before, event, after)?;
-        cancelled_stays(before, event, after)?;
+        cancel_is_final(before, event, after)?;
         self.graph.event(before, event, after)?;
         seal_is_due(before, event)?;
-        a_new_commit_voids_the_proof(after)?;
-        decisions_stand(before, after)?;
+        new_commit_voids_verdict(after)?;
+        decisions_persist(before, after)?;
         steps_are_bounded(after)?;
         use_is_counted_once(after)?;
         let keys: BTreeSet<RunHookKey> = before.hooks.iter().map(|hook| hook.key).collect();
-        self.hooks_fire_once(&keys, announced(event), after)
+        self.hooks_fire_once(&keys, required_hook(event), after)
     }
 
     /// Checks a settled run, while `elsewhere` agents work for other runs.
-    pub fn rest<'s>(
+    pub fn check_settled<'s>(
         &self,
         run: &Run,
         now: Moment,
         elsewhere: usize,
         look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Result<(), Broken> {
-        law!(refused(run, now, elsewhere, &look), "the run is settled, yet it can advance");
+    ) -> Result<(), BrokenLaw> {
+        law!(cannot_advance(run, now, elsewhere, &look), "the run is settled, yet it can advance");
         let at_work = run.agents_at_work();
         law!(
             !run.is_sealed() || at_work == 0,
             "the run has ended, but still counts {at_work} working agents"
         );
         let effects = run.effects();
-        let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
+        let keys: BTreeSet<String> = effects.iter().map(RunEffect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run share a key: {effects:?}");
         let mut live = run.live().filter_map(|live| look(live.id));
         // The run waits for their worktrees.
-        let ends = |last: &Launch| !last.is_gone() && !last.is_given_up();
+        let ends = |last: &Launch| !last.is_gone() && !last.is_stop_abandoned();
         let mut ending = run.sessions.iter().filter_map(|one| look(one.id)?.launches.last());
         law!(
             run.is_sealed()
                 || live.next().is_some()
                 || ending.any(ends)
-                || effects.iter().any(brings_on)
+                || effects.iter().any(makes_progress)
                 || run.awaits_approval()
                 || elsewhere >= run.spec.planning.machine_parallel as usize,
             "the run is in {} and waits for nothing",
-            run.stage.word()
+            run.stage.as_str()
         );
         for session in run.sessions.iter().filter_map(|one| look(one.id)) {
             let lives = !session.attempt().is_sealed();
@@ -94,13 +99,13 @@ impl RunWatch {
         for one in &live {
             law!(!one.attempt().is_sealed(), "a session has ended, but its run does not know it");
             law!(
-                run.leg().stopped.is_none() || one.attempt().is_decided(),
+                run.attempt().stopped.is_none() || one.attempt().is_decided(),
                 "a run was stopped, but its session continues"
             );
             answers_are_decisions(run, one)?;
             nothing_is_asked_again(run, one)?;
         }
-        the_budget_holds(run, &live)
+        budget_holds(run, &live)
     }
 
     fn hooks_fire_once(
@@ -108,7 +113,7 @@ impl RunWatch {
         before: &BTreeSet<RunHookKey>,
         wanted: Option<RunHookEvent>,
         after: &Run,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenLaw> {
         let fresh: Vec<RunHookKey> =
             after.hooks.iter().map(|hook| hook.key).filter(|key| !before.contains(key)).collect();
         for key in &fresh {
@@ -127,50 +132,55 @@ impl RunWatch {
 }
 
 /// Whether the run cannot advance, except by commands that a session rejects until it changes.
-fn refused<'s>(
+fn cannot_advance<'s>(
     run: &Run,
     now: Moment,
     elsewhere: usize,
     look: &impl Fn(SessionId) -> Option<&'s Session>,
 ) -> bool {
-    use provost_core::run::Step;
-    match run.advance(&Around { now, elsewhere, look: &|id| look(id) }) {
+    use provost_core::run::RunStep;
+    match run.advance(&RunAdvanceContext { now, other_agents: elsewhere, session: &|id| look(id) })
+    {
         None => true,
-        Some(Step::Tell(id, command)) => {
+        Some(RunStep::Command(id, command)) => {
             look(id).is_some_and(|session| session.decide(&command, now).is_err())
         }
         // An evicted run advances only with a command about it.
-        Some(Step::Event(_) | Step::With(..)) => false,
+        Some(RunStep::Event(_) | RunStep::EventAndOrder(..)) => false,
     }
 }
 
 /// Whether an effect leads to progress; nothing waits for a hook or a report card.
-fn brings_on(effect: &Effect) -> bool {
+fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
-        Effect::TakeHead(_)
-        | Effect::Bring { .. }
-        | Effect::MergeBatch { .. }
-        | Effect::Integrate { .. }
-        | Effect::Land { .. }
-        | Effect::WatchPull { .. }
-        | Effect::LookLanded { .. } => true,
-        Effect::RunHook(_) | Effect::WriteCard { .. } => false,
+        RunEffect::CommitLeftovers(_)
+        | RunEffect::MoveWorktree { .. }
+        | RunEffect::MergeBatch { .. }
+        | RunEffect::Integrate { .. }
+        | RunEffect::Land { .. }
+        | RunEffect::WatchPullRequest { .. }
+        | RunEffect::CheckLanded { .. } => true,
+        RunEffect::RunHook(_) | RunEffect::WriteReport { .. } => false,
     }
 }
 
 /// Returns the hook that an event must trigger.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
-fn announced(event: &Event) -> Option<RunHookEvent> {
-    use provost_core::result::Structured;
+fn required_hook(event: &Event) -> Option<RunHookEvent> {
+    use provost_core::result::StructuredResult;
     match event {
-        Event::QuestionSeen(_) | Event::LandingHeld(_) => Some(RunHookEvent::Question),
+        Event::RequestObserved(_) | Event::LandingHeld(_) => Some(RunHookEvent::Question),
         Event::PlanReviewed(_) => Some(RunHookEvent::Planned),
         Event::RunSealed(e) => Some(RunHookEvent::Ended(e.outcome.ending)),
         Event::SessionEnded(e) => match &e.end.result {
-            Some(Structured::Review(review)) => {
+            Some(StructuredResult::Review(review)) => {
                 (!review.findings.is_empty()).then_some(RunHookEvent::Findings)
             }
-            Some(Structured::Triage(_) | Structured::Plan(_) | Structured::PlanReview(_))
+            Some(
+                StructuredResult::Triage(_)
+                | StructuredResult::Plan(_)
+                | StructuredResult::PlanReview(_),
+            )
             | None => None,
         },
         _ => None,
@@ -179,7 +189,7 @@ fn announced(event: &Event) -> Option<RunHookEvent> {
 
 /// A sealed run attempt never changes. Only its pending effects and the next run attempt may follow.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
-fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
     for (was, is) in before.legs.iter().zip(&after.legs).filter(|(was, _)| was.sealed.is_some()) {
         law!(
             was.sealed == is.sealed && was.stopped == is.stopped,
@@ -193,12 +203,12 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     }
     let may = match event {
         Event::RunResumed(_) => {
-            let ending = before.leg().sealed.as_ref().map(|outcome| outcome.ending);
-            matches!(ending, Some(Ending::Failed | Ending::Cancelled))
+            let ending = before.attempt().sealed.as_ref().map(|outcome| outcome.ending);
+            matches!(ending, Some(RunEnding::Failed | RunEnding::Cancelled))
         }
         Event::BudgetRaised(_)
         | Event::HookFinished(_)
-        | Event::CardWritten(_)
+        | Event::RunReportWritten(_)
         | Event::RecordForged(_) => true,
         _ => false,
     };
@@ -206,9 +216,9 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     Ok(())
 }
 
-fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
-    let (was, is) = (before.leg(), after.legs.get(before.legs.len() - 1));
-    let Some(Stopped::Cancelled { .. }) = was.stopped else { return Ok(()) };
+fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
+    let (was, is) = (before.attempt(), after.legs.get(before.legs.len() - 1));
+    let Some(RunStop::Cancelled { .. }) = was.stopped else { return Ok(()) };
     law!(
         is.is_some_and(|is| is.stopped == was.stopped),
         "a cancel was undone by {}",
@@ -216,37 +226,37 @@ fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     );
     let sealed = is.and_then(|is| is.sealed.as_ref());
     law!(
-        sealed.is_none_or(|outcome| outcome.ending == Ending::Cancelled),
+        sealed.is_none_or(|outcome| outcome.ending == RunEnding::Cancelled),
         "a cancelled run was sealed as {sealed:?}"
     );
-    law!(!matches!(event, Event::SessionOwed(_)), "a cancelled run starts a session");
+    law!(!matches!(event, Event::RunSessionOpened(_)), "a cancelled run starts a session");
     Ok(())
 }
 
 /// A run is sealed only when no session works for it, nothing is landing, and its outcome is verified.
-fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
+fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let Event::RunSealed(sealed) = event else { return Ok(()) };
     law!(!before.is_sealed(), "a run attempt is sealed twice");
-    law!(sealed.leg == before.leg().no, "a run attempt other than the current one is sealed");
+    law!(sealed.leg == before.attempt().no, "a run attempt other than the current one is sealed");
     law!(!before.is_live(), "a run is sealed while a session works for it");
-    let landed = matches!(before.landing, Landing::Done(_));
+    let landed = matches!(before.landing, LandingState::Done(_));
     let ending = sealed.outcome.ending;
-    let leg = before.leg();
+    let leg = before.attempt();
     law!(
-        leg.stopped.is_none() || before.stage != Stage::Land || landed || leg.landing_over,
+        leg.stopped.is_none() || before.stage != RunStage::Land || landed || leg.landing_over,
         "a run is sealed as {} while it may be landing",
-        ending.word()
+        ending.as_str()
     );
     let wanted = match (&leg.stopped, &before.proof, &before.head) {
-        (Some(Stopped::Cancelled { .. }), _, _) => Ending::Cancelled,
-        (Some(Stopped::Failed { .. }), _, _) => Ending::Failed,
-        (None, Some(proof), Some(head)) if proof.is_for(head) => Ending::Succeeded,
-        (None, _, _) => Ending::Completed,
+        (Some(RunStop::Cancelled { .. }), _, _) => RunEnding::Cancelled,
+        (Some(RunStop::Failed { .. }), _, _) => RunEnding::Failed,
+        (None, Some(proof), Some(head)) if proof.is_for(head) => RunEnding::Succeeded,
+        (None, _, _) => RunEnding::Completed,
     };
-    law!(ending == wanted, "a run is sealed as {} and not as {}", ending.word(), wanted.word());
-    let only_planned = before.spec.planning.only && before.stage == Stage::PlanReview;
+    law!(ending == wanted, "a run is sealed as {} and not as {}", ending.as_str(), wanted.as_str());
+    let only_planned = before.spec.planning.only && before.stage == RunStage::PlanReview;
     law!(leg.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
-    let tasks = before.graph.iter().flat_map(Graph::tasks).flat_map(|(plan, _)| &plan.checks);
+    let tasks = before.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
     // A user may accept work as it is. That is reported as completed, never as succeeded.
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);
@@ -256,7 +266,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
             || only_planned
             || !checked
             || accepted
-            || ending == Ending::Succeeded,
+            || ending == RunEnding::Succeeded,
         "a run succeeds on a tree on which its checks did not pass"
     );
     let undone = before.graph.as_ref().is_some_and(|graph| !graph.is_done());
@@ -264,14 +274,14 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     Ok(())
 }
 
-fn a_new_commit_voids_the_proof(after: &Run) -> Result<(), Broken> {
+fn new_commit_voids_verdict(after: &Run) -> Result<(), BrokenLaw> {
     let Some(proof) = &after.proof else { return Ok(()) };
     let fits = after.head.as_ref().is_some_and(|head| proof.is_for(head));
     law!(fits, "the verdict is for a tree other than the newest");
     Ok(())
 }
 
-fn decisions_stand(before: &Run, after: &Run) -> Result<(), Broken> {
+fn decisions_persist(before: &Run, after: &Run) -> Result<(), BrokenLaw> {
     law!(after.decisions.starts_with(&before.decisions), "a decision was changed");
     let all: BTreeSet<(&str, &str)> =
         after.decisions.iter().map(|one| (one.id.as_str(), one.question.as_str())).collect();
@@ -281,11 +291,11 @@ fn decisions_stand(before: &Run, after: &Run) -> Result<(), Broken> {
 
 /// Every review comment of a pull request is handled or dropped exactly once; the steps of a run attempt are
 /// bounded.
-fn steps_are_bounded(after: &Run) -> Result<(), Broken> {
+fn steps_are_bounded(after: &Run) -> Result<(), BrokenLaw> {
     let (mut merges, mut rounds) = (0, 0);
     let mut seen = BTreeSet::new();
     for (no, step) in after.steps.iter().enumerate() {
-        let counts = usize::from(no >= after.leg().steps);
+        let counts = usize::from(no >= after.attempt().steps);
         match step {
             LandStep::Merge { .. } => merges += counts,
             LandStep::Answer { remarks } => {
@@ -307,7 +317,7 @@ fn steps_are_bounded(after: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-fn use_is_counted_once(after: &Run) -> Result<(), Broken> {
+fn use_is_counted_once(after: &Run) -> Result<(), BrokenLaw> {
     let counted: u64 = after.sessions.iter().map(|one| one.counted.0.total()).sum();
     let turns: u32 = after.sessions.iter().map(|one| one.counted.1).sum();
     law!(
@@ -318,7 +328,7 @@ fn use_is_counted_once(after: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
+fn wording<'a>(request: &'a Request, question: &'a RequestQuestion) -> &'a str {
     [&question.question, &question.header]
         .into_iter()
         .find(|words| !words.is_empty())
@@ -328,7 +338,7 @@ fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
 fn decided<'r>(
     run: &'r Run,
     request: &Request,
-    question: &Question,
+    question: &RequestQuestion,
 ) -> Option<&'r Option<Vec<String>>> {
     let words = wording(request, question);
     let found = run.decisions.iter().find(|one| one.id == question.id && one.question == words);
@@ -340,8 +350,8 @@ fn questions(session: &Session) -> impl Iterator<Item = &Request> {
 }
 
 /// Answers of users become decisions, but secrets are not kept.
-fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), Broken> {
-    for request in questions(live).filter(|request| request.fate == Fate::Answered) {
+fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
+    for request in questions(live).filter(|request| request.fate == RequestStatus::Answered) {
         for question in &request.asked.questions {
             let Some(answer) = decided(run, request, question) else {
                 return Err(format!("the answer to {} is not a decision", question.id));
@@ -352,11 +362,11 @@ fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), Broken> {
     Ok(())
 }
 
-fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), Broken> {
+fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
     let ends =
-        live.attempt().is_decided() || live.current_launch().is_some_and(Launch::is_being_ended);
+        live.attempt().is_decided() || live.current_launch().is_some_and(Launch::is_stopping);
     for request in questions(live).filter(|request| request.is_open() && !ends) {
-        let known = |question: &Question| {
+        let known = |question: &RequestQuestion| {
             !question.secret && matches!(decided(run, request, question), Some(Some(_)))
         };
         let asked = &request.asked.questions;
@@ -367,7 +377,7 @@ fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), Broken> {
 }
 
 /// No session continues once all sessions together have used up the budget.
-fn the_budget_holds(run: &Run, live: &[&Session]) -> Result<(), Broken> {
+fn budget_holds(run: &Run, live: &[&Session]) -> Result<(), BrokenLaw> {
     let counted =
         |id: SessionId| run.live().find(|one| one.id == id).map_or(0, |one| one.counted.0.total());
     let more: u64 = live.iter().map(|one| one.usage.total().saturating_sub(counted(one.id))).sum();

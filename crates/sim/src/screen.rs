@@ -3,40 +3,42 @@
 //! Like all generated behaviour, this depends only on the seed and on names.
 
 use provost_core::{
-    request::{Asked, RequestKind, Waiting},
+    request::{AgentRequest, BlockingMode, RequestKind},
     session::{
-        Adopted, Afterwards, Context, Driver, End, Exit0, Glimpse, Hinted, Progress, Record,
-        Recorded, Spec, TurnEnd, Usage, Work,
+        ContextUsage, Driver, ExitZeroPolicy, ExternalAgent, OnFinish, ProcessExit, Progress,
+        RecordSignal, RecordSource, ScreenHint, ScreenSource, SessionSpec, TurnEnd, Usage,
+        WorkLocation,
     },
 };
 
-use crate::{rng::Rng, run::Faults, script::Act};
+use crate::{rng::Rng, run::Faults, script::AgentAction};
 
 /// An observable sign of an agent outside of a protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Recorded(Record, Recorded),
-    Hinted(Glimpse, Hinted),
+pub(crate) enum ScreenEntry {
+    Transcript(RecordSource, RecordSignal),
+    Hint(ScreenSource, ScreenHint),
 }
 
 /// The suffix of a message key when Enter is pressed once more.
-const AGAIN: &str = "-again";
+const RETRY_SUFFIX: &str = "-again";
 
 /// The text that users send in these scenarios.
-pub(crate) const SAID: &str = "so it is";
+pub(crate) const USER_TEXT: &str = "so it is";
 
 /// Puts some sessions into terminals, and makes some of these external.
-pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
-    let mut rng = Rng::named(seed, &[12, no]);
+pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
+    let mut rng = Rng::from_names(seed, &[12, no]);
     if !rng.percent(12) {
         return spec;
     }
-    let mut spec = Spec { afterwards: Afterwards::Park, exit0: Exit0::SaysNothing, ..spec };
+    let mut spec =
+        SessionSpec { afterwards: OnFinish::Park, exit0: ExitZeroPolicy::SaysNothing, ..spec };
     spec.agent.driver = Driver::CodexTerminal;
     spec.agent.carried = Default::default();
     if rng.percent(40) {
-        spec.adopted = Some(Box::new(Adopted::default()));
-        (spec.instruction, spec.setup, spec.work) = (None, None, Work::Plain);
+        spec.adopted = Some(Box::new(ExternalAgent::default()));
+        (spec.instruction, spec.setup, spec.work) = (None, None, WorkLocation::Plain);
         spec.checks = Vec::new();
     }
     spec
@@ -44,35 +46,45 @@ pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
 
 /// Returns the actions of a terminal agent from its start: it names its conversation and starts with the
 /// instruction from its command line.
-pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> Vec<Act> {
-    let mut rng = Rng::named(seed, &[13, session, u64::from(launch)]);
-    let named = Recorded::Named { thread: format!("thread-{session}") };
-    let mut acts = vec![recorded(Record::Hook, named), hinted(Glimpse::Osc, Hinted::AtPrompt)];
+pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> Vec<AgentAction> {
+    let mut rng = Rng::from_names(seed, &[13, session, u64::from(launch)]);
+    let named = RecordSignal::ThreadNamed { thread: format!("thread-{session}") };
+    let mut acts =
+        vec![recorded(RecordSource::Hook, named), hinted(ScreenSource::Osc, ScreenHint::AtPrompt)];
     if !faults.calm && rng.percent(15) {
-        let dialog = Hinted::Asks(asked(RequestKind::Dialog, "trust"));
-        acts.extend([hinted(Glimpse::Screen, dialog), Act::Sleep(rng.pick(&[200, 5_000]))]);
-        acts.push(hinted(Glimpse::Screen, Hinted::AtPrompt));
+        let dialog = ScreenHint::ShowsRequest(asked(RequestKind::Dialog, "trust"));
+        acts.extend([
+            hinted(ScreenSource::Screen, dialog),
+            AgentAction::Sleep(rng.pick(&[200, 5_000])),
+        ]);
+        acts.push(hinted(ScreenSource::Screen, ScreenHint::AtPrompt));
     }
     for text in rng.pick(&[&["do it"][..], &["do it", "and more"]]) {
         acts.extend(turn(&mut rng, text, faults));
-        acts.extend(begins_anew(&mut rng, session));
+        acts.extend(switch_conversation(&mut rng, session));
     }
     if rng.percent(if faults.calm { 100 } else { 40 }) {
-        let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(1), End::Signal(9)]);
-        acts.push(Act::Exit(end));
+        let end = rng.pick(&[
+            ProcessExit::Exit(0),
+            ProcessExit::Exit(0),
+            ProcessExit::Exit(1),
+            ProcessExit::Signal(9),
+        ]);
+        acts.push(AgentAction::Exit(end));
     }
     acts
 }
 
 /// Sometimes a user switches to another conversation. A line of the previous one may be read late.
-fn begins_anew(rng: &mut Rng, session: u64) -> Vec<Act> {
+fn switch_conversation(rng: &mut Rng, session: u64) -> Vec<AgentAction> {
     if !rng.percent(20) {
         return Vec::new();
     }
     let thread = format!("thread-{session}-{}", rng.below(3));
-    let moved = recorded(Record::Hook, Recorded::Moved { thread: thread.clone() });
-    let late = rng.percent(30).then(|| recorded(Record::Rollout, used()));
-    let named = recorded(Record::Rollout, Recorded::Named { thread });
+    let moved =
+        recorded(RecordSource::Hook, RecordSignal::ThreadSwitched { thread: thread.clone() });
+    let late = rng.percent(30).then(|| recorded(RecordSource::Rollout, used()));
+    let named = recorded(RecordSource::Rollout, RecordSignal::ThreadNamed { thread });
     std::iter::once(moved).chain(late).chain([named]).collect()
 }
 
@@ -85,112 +97,125 @@ pub(crate) fn reaction(
     key: &str,
     text: &str,
     faults: &Faults,
-) -> Vec<Act> {
-    let message = key.strip_suffix(AGAIN).unwrap_or(key);
+) -> Vec<AgentAction> {
+    let message = key.strip_suffix(RETRY_SUFFIX).unwrap_or(key);
     let said = message.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut rng = Rng::named(seed, &[14, session, u64::from(launch), said]);
+    let mut rng = Rng::from_names(seed, &[14, session, u64::from(launch), said]);
     let presses = rng.pick(&[1, 1, 1, 2, 3]);
-    let pressed = if key.ends_with(AGAIN) { 2 } else { 1 };
+    let pressed = if key.ends_with(RETRY_SUFFIX) { 2 } else { 1 };
     if presses == pressed { turn(&mut rng, text, faults) } else { Vec::new() }
 }
 
 /// Returns the reaction of a terminal agent to an interrupt.
-pub(crate) fn interrupted() -> Vec<Act> {
-    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted, says: None };
-    vec![recorded(Record::Rollout, end), hinted(Glimpse::Osc, Hinted::AtPrompt)]
+pub(crate) fn interrupted() -> Vec<AgentAction> {
+    let end = RecordSignal::TurnEnded { turn: None, end: TurnEnd::Interrupted, says: None };
+    vec![recorded(RecordSource::Rollout, end), hinted(ScreenSource::Osc, ScreenHint::AtPrompt)]
 }
 
 /// Returns a turn as the transcript and the screen show it. Both report the same things; the screen also shows
 /// false signs.
-fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<Act> {
+fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<AgentAction> {
     let turn = Some(format!("turn-{}", rng.below(1_000)));
-    let prompted = Recorded::Prompted { text: text.to_owned() };
-    let started = Recorded::TurnStarted { turn: turn.clone() };
-    let mut acts = vec![hinted(Glimpse::Osc, Hinted::Working)];
+    let prompted = RecordSignal::InputTaken { text: text.to_owned() };
+    let started = RecordSignal::TurnStarted { turn: turn.clone() };
+    let mut acts = vec![hinted(ScreenSource::Osc, ScreenHint::Working)];
     if rng.percent(70) {
-        acts.extend([prompted.clone(), started.clone()].map(|what| recorded(Record::Hook, what)));
+        acts.extend(
+            [prompted.clone(), started.clone()].map(|what| recorded(RecordSource::Hook, what)),
+        );
     }
-    acts.extend([started, prompted].map(|what| recorded(Record::Rollout, what)));
+    acts.extend([started, prompted].map(|what| recorded(RecordSource::Rollout, what)));
     for _ in 0..rng.below(5) {
         acts.extend(work(rng, faults));
     }
     let error = TurnEnd::Error("quota".to_owned());
     let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
     if faults.calm || rng.percent(90) {
-        let ended = Recorded::TurnEnded { turn, end, says: None };
-        let twice = rng.percent(60).then(|| recorded(Record::Hook, ended.clone()));
-        acts.extend(twice.into_iter().chain([recorded(Record::Rollout, ended)]));
+        let ended = RecordSignal::TurnEnded { turn, end, says: None };
+        let twice = rng.percent(60).then(|| recorded(RecordSource::Hook, ended.clone()));
+        acts.extend(twice.into_iter().chain([recorded(RecordSource::Rollout, ended)]));
     }
-    acts.push(hinted(Glimpse::Osc, Hinted::AtPrompt));
+    acts.push(hinted(ScreenSource::Osc, ScreenHint::AtPrompt));
     acts
 }
 
-fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn work(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     match rng.below(if faults.calm { 5 } else { 10 }) {
-        0 => vec![Act::Edit { good: rng.percent(70) }],
-        1 => vec![recorded(Record::Rollout, used())],
+        0 => vec![AgentAction::Edit { good: rng.percent(70) }],
+        1 => vec![recorded(RecordSource::Rollout, used())],
         2 => {
             let progress = Progress { done: rng.below(3), total: 3 };
-            vec![recorded(Record::Rollout, Recorded::Progress(progress))]
+            vec![recorded(RecordSource::Rollout, RecordSignal::Progress(progress))]
         }
-        3 => vec![hinted(Glimpse::Title, Hinted::Working)],
-        4 => vec![Act::Sleep(rng.pick(&[1, 30, 800]))],
+        3 => vec![hinted(ScreenSource::Title, ScreenHint::Working)],
+        4 => vec![AgentAction::Sleep(rng.pick(&[1, 30, 800]))],
         5 => approval(rng),
-        6 => vec![Act::Suspend(true), Act::Sleep(rng.pick(&[50, 4_000])), Act::Suspend(false)],
+        6 => vec![
+            AgentAction::Suspend(true),
+            AgentAction::Sleep(rng.pick(&[50, 4_000])),
+            AgentAction::Suspend(false),
+        ],
         7 => {
-            let retrying = Hinted::Retrying { detail: "Reconnecting".to_owned() };
-            vec![hinted(Glimpse::Screen, retrying), Act::Sleep(4_000)]
+            let retrying = ScreenHint::Retrying { detail: "Reconnecting".to_owned() };
+            vec![hinted(ScreenSource::Screen, retrying), AgentAction::Sleep(4_000)]
         }
         // Output that any program can print into a terminal.
         8 => {
-            let forged = rng.pick(&[Hinted::AtPrompt, Hinted::Rests, Hinted::Working]);
-            vec![hinted(rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Notify]), forged)]
+            let forged =
+                rng.pick(&[ScreenHint::AtPrompt, ScreenHint::Finished, ScreenHint::Working]);
+            vec![hinted(
+                rng.pick(&[ScreenSource::Osc, ScreenSource::Title, ScreenSource::Notify]),
+                forged,
+            )]
         }
         // The end of a turn of another conversation.
         _ => {
             let turn = Some("hidden".to_owned());
-            vec![recorded(Record::Hook, Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None })]
+            vec![recorded(
+                RecordSource::Hook,
+                RecordSignal::TurnEnded { turn, end: TurnEnd::Ok, says: None },
+            )]
         }
     }
 }
 
 /// The agent asks, signals it by a hook, an escape code and its screen, and continues when it is answered.
-fn approval(rng: &mut Rng) -> Vec<Act> {
+fn approval(rng: &mut Rng) -> Vec<AgentAction> {
     let asks = || asked(RequestKind::Approval, "run it");
     let mut acts = vec![
-        recorded(Record::Hook, Recorded::Asked(asks())),
-        hinted(Glimpse::Osc, Hinted::Asks(asks())),
-        hinted(Glimpse::Screen, Hinted::Asks(asks())),
-        Act::AwaitAnswer,
-        hinted(Glimpse::Osc, Hinted::Working),
-        hinted(Glimpse::Screen, Hinted::Working),
+        recorded(RecordSource::Hook, RecordSignal::RequestOpened(asks())),
+        hinted(ScreenSource::Osc, ScreenHint::ShowsRequest(asks())),
+        hinted(ScreenSource::Screen, ScreenHint::ShowsRequest(asks())),
+        AgentAction::AwaitAnswer,
+        hinted(ScreenSource::Osc, ScreenHint::Working),
+        hinted(ScreenSource::Screen, ScreenHint::Working),
     ];
     if rng.percent(50) {
-        acts.push(recorded(Record::Hook, Recorded::WentOn));
+        acts.push(recorded(RecordSource::Hook, RecordSignal::Continued));
     }
     acts
 }
 
-fn asked(kind: RequestKind, title: &str) -> Asked {
-    Asked {
+fn asked(kind: RequestKind, title: &str) -> AgentRequest {
+    AgentRequest {
         native: format!("hook-{title}"),
         kind,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: title.to_owned(),
         questions: Vec::new(),
         subject: None,
     }
 }
 
-fn recorded(by: Record, what: Recorded) -> Act {
-    Act::Show(Shown::Recorded(by, what))
+fn recorded(by: RecordSource, what: RecordSignal) -> AgentAction {
+    AgentAction::Show(ScreenEntry::Transcript(by, what))
 }
 
-fn hinted(by: Glimpse, what: Hinted) -> Act {
-    Act::Show(Shown::Hinted(by, what))
+fn hinted(by: ScreenSource, what: ScreenHint) -> AgentAction {
+    AgentAction::Show(ScreenEntry::Hint(by, what))
 }
 
-fn used() -> Recorded {
+fn used() -> RecordSignal {
     let usage = Usage { input: 10, output: 3 };
-    Recorded::Used { usage, context: Some(Context { used: 13, window: 100 }) }
+    RecordSignal::UsageReported { usage, context: Some(ContextUsage { used: 13, window: 100 }) }
 }

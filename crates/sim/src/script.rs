@@ -9,29 +9,32 @@ use provost_core::{
     ids::SessionId,
     lifecycle::ClaimKind,
     limits::Bounds,
-    policy::{Decision, Matcher, Policy, Rule},
-    request::{Asked, CommandLookup, ProgramLookup, RequestKind, Subject, Waiting},
+    policy::{Matcher, Policy, PolicyRule, RuleDecision},
+    request::{
+        AgentRequest, ApprovalSubject, BlockingMode, CommandLookup, ProgramLookup, RequestKind,
+    },
     session::{
-        Afterwards, Agent, Budget, Carried, Driver, End, Exit0, FactKind, HookEvent, HookSpec,
-        Input, Progress, Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
+        AgentProfile, AgentSpec, Budget, CommandStdin, Driver, ExitZeroPolicy, FactKind, HookEvent,
+        HookSpec, ManualOutcome, OnFinish, ProcessExit, Progress, ReportBody, SendMode,
+        SessionSpec, StreamSignal, TurnEnd, Usage, WorkLocation,
     },
     verdict::EmptyDiff,
 };
 
 use crate::{
-    goal::RunDeed,
+    goal::RunAction,
     own_turns,
     rng::Rng,
     run::Faults,
-    screen::{self, Shown},
-    standing::TaskDeed,
+    screen::{self, ScreenEntry},
+    team::TeamUserAction,
 };
 
 /// One action of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum AgentAction {
     /// A line on its standard output.
-    Line(Signal),
+    Line(StreamSignal),
     /// A change of the work that the checks accept or reject.
     Edit {
         good: bool,
@@ -39,10 +42,10 @@ pub(crate) enum Act {
     /// The work is reverted to its base.
     Revert,
     /// `provost report`, which returns once it is recorded.
-    Report(Testimony),
+    Report(ReportBody),
     Sleep(u64),
     /// An entry in its transcript or on its screen.
-    Show(Shown),
+    Show(ScreenEntry),
     /// A turn that it begins by itself.
     BeginOwnTurn(String),
     /// Its process is stopped, as by a terminal's ctrl-Z, or goes on.
@@ -52,27 +55,27 @@ pub(crate) enum Act {
     CloseStream,
     /// Prints more than is kept: the holder makes it wait.
     Flood,
-    Exit(End),
+    Exit(ProcessExit),
 }
 
 /// An agent's reaction to being stopped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Temper {
-    pub(crate) minds_interrupt: bool,
-    pub(crate) minds_term: bool,
+pub(crate) struct AgentScript {
+    pub(crate) obeys_interrupt: bool,
+    pub(crate) obeys_term: bool,
     pub(crate) can_be_killed: bool,
     pub(crate) starts: bool,
     pub(crate) leftovers: u32,
     /// It never reads its input.
-    pub(crate) deaf: bool,
+    pub(crate) ignores_input: bool,
 }
 
 /// A user's action.
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum UserAction {
     Cancel,
     Stop,
-    Resolve(Resolve),
+    Resolve(ManualOutcome),
     Send(SendMode),
     AnswerOpen,
     AnswerForged,
@@ -81,23 +84,23 @@ pub(crate) enum Deed {
     Report(ClaimKind),
     CollectGarbage,
     /// Attaches to the agent's screen, or detaches.
-    Visit,
-    OfRun(RunDeed),
-    OfTask(TaskDeed),
+    ToggleAttach,
+    OnRun(RunAction),
+    OnTeam(TeamUserAction),
 }
 
 pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
     SessionId(uuid::Uuid::from_u64_pair(seed, no + 1))
 }
 
-pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
+pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     screen::on_screen(plain_spec(seed, no, faults), seed, no)
 }
 
-fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
-    let mut rng = Rng::named(seed, &[1, no]);
+fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
+    let mut rng = Rng::from_names(seed, &[1, no]);
     let driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Command]);
-    let mut modern = Rng::named(seed, &[6, no]);
+    let mut modern = Rng::from_names(seed, &[6, no]);
     let driver = match driver {
         Driver::Jsonl if modern.percent(35) => Driver::Codex,
         Driver::Command
@@ -107,17 +110,17 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         | Driver::Terminal
         | Driver::CodexTerminal => driver,
     };
-    let input = rng.pick(&[Input::Closed, Input::Open]);
+    let input = rng.pick(&[CommandStdin::Closed, CommandStdin::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
     let name = format!("s{no}");
     let account = driver.has_protocol().then(|| "everybody's".to_owned());
-    Spec {
+    SessionSpec {
         role: None,
         task: None,
         adopted: None,
         project: None,
         cwd: "/work".to_owned(),
-        agent: Agent {
+        agent: AgentSpec {
             name: name.clone(),
             driver,
             argv: vec!["agent".to_owned()],
@@ -127,14 +130,14 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
             input,
             settings: Default::default(),
             version: None,
-            carried: Carried { account, ..Carried::default() },
+            carried: AgentProfile { account, ..AgentProfile::default() },
         },
         name,
         instruction: rng.percent(90).then(|| "do it".to_owned()),
         work: rng.pick(&[
-            Work::Plain,
-            Work::InPlace { top: "/work".to_owned() },
-            Work::Worktree {
+            WorkLocation::Plain,
+            WorkLocation::InPlace { top: "/work".to_owned() },
+            WorkLocation::Worktree {
                 top: "/work".to_owned(),
                 path: "/trees/s".to_owned(),
                 branch: "provost/s".to_owned(),
@@ -148,8 +151,12 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
-        exit0: rng.pick(&[Exit0::SaysNothing, Exit0::SaysNothing, Exit0::IsDone]),
-        afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),
+        exit0: rng.pick(&[
+            ExitZeroPolicy::SaysNothing,
+            ExitZeroPolicy::SaysNothing,
+            ExitZeroPolicy::IsDone,
+        ]),
+        afterwards: rng.pick(&[OnFinish::Close, OnFinish::Park]),
         bounds: bounds(&mut rng, faults),
         budget: budget(&mut modern, faults),
         policy: policy(),
@@ -169,9 +176,11 @@ fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
 
 /// One command is allowed and one denied; all others need approval.
 fn policy() -> Policy {
-    let rule =
-        |decision, word: &str| Rule { decision, matches: Matcher::Command(vec![word.to_owned()]) };
-    let rules = vec![rule(Decision::Allow, "ls"), rule(Decision::Deny, "rm")];
+    let rule = |decision, word: &str| PolicyRule {
+        decision,
+        matches: Matcher::Command(vec![word.to_owned()]),
+    };
+    let rules = vec![rule(RuleDecision::Allow, "ls"), rule(RuleDecision::Deny, "rm")];
     Policy { rules, ..Policy::default() }
 }
 
@@ -200,16 +209,16 @@ fn hooks(rng: &mut Rng) -> BTreeMap<HookEvent, HookSpec> {
     wanted.map(|event| (event, hook.clone())).collect()
 }
 
-pub(crate) fn temper(seed: u64, session: u64, launch: u32, faults: &Faults) -> Temper {
-    let mut rng = Rng::named(seed, &[2, session, u64::from(launch)]);
+pub(crate) fn agent_script(seed: u64, session: u64, launch: u32, faults: &Faults) -> AgentScript {
+    let mut rng = Rng::from_names(seed, &[2, session, u64::from(launch)]);
     let calm = faults.calm;
-    Temper {
-        minds_interrupt: calm || rng.percent(70),
-        minds_term: calm || rng.percent(80),
+    AgentScript {
+        obeys_interrupt: calm || rng.percent(70),
+        obeys_term: calm || rng.percent(80),
         can_be_killed: calm || rng.percent(97),
         starts: rng.percent(97),
         leftovers: rng.below(2) as u32,
-        deaf: !calm && rng.percent(8),
+        ignores_input: !calm && rng.percent(8),
     }
 }
 
@@ -220,8 +229,8 @@ pub(crate) fn opening(
     launch: u32,
     driver: Driver,
     faults: &Faults,
-) -> Vec<Act> {
-    let mut rng = Rng::named(seed, &[3, session, u64::from(launch)]);
+) -> Vec<AgentAction> {
+    let mut rng = Rng::from_names(seed, &[3, session, u64::from(launch)]);
     if driver.has_terminal() {
         return screen::opening(seed, session, launch, faults);
     }
@@ -229,7 +238,7 @@ pub(crate) fn opening(
         return command(&mut rng, faults);
     }
     let thread = rng.percent(70).then(|| format!("thread-{session}"));
-    let mut acts = vec![Act::Line(Signal::Ready { thread })];
+    let mut acts = vec![AgentAction::Line(StreamSignal::Ready { thread })];
     if !faults.calm && rng.percent(10) {
         acts.extend(turn(&mut rng, faults));
     }
@@ -246,18 +255,18 @@ pub(crate) fn reaction(
     launch: u32,
     key: &str,
     faults: &Faults,
-) -> Vec<Act> {
+) -> Vec<AgentAction> {
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut acts = turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults);
-    let mut rng = Rng::named(seed, &[7, session, u64::from(launch), said]);
+    let mut acts = turn(&mut Rng::from_names(seed, &[4, session, u64::from(launch), said]), faults);
+    let mut rng = Rng::from_names(seed, &[7, session, u64::from(launch), said]);
     // In some scenarios the account's usage limit is reached, which affects all of its sessions.
     let used_up = seed % 8 == 3 && !faults.calm;
     if rng.percent(if used_up { 70 } else { 20 }) {
         let at = rng.index(acts.len().max(1)).min(acts.len());
-        let more = if used_up { limited(Some(0)) } else { trouble(&mut rng, faults) };
+        let more = if used_up { limited(Some(0)) } else { extra_behaviour(&mut rng, faults) };
         acts.splice(at..at, more);
     }
-    let mut own = Rng::named(seed, &[60, session, u64::from(launch), said]);
+    let mut own = Rng::from_names(seed, &[60, session, u64::from(launch), said]);
     if !faults.calm && own.percent(15) {
         own_turns::continued(&mut acts, &mut own);
     }
@@ -265,26 +274,35 @@ pub(crate) fn reaction(
 }
 
 /// Returns a turn of an agent that follows its instructions and reports success.
-pub(crate) fn obedience() -> Vec<Act> {
+pub(crate) fn obedient_turn() -> Vec<AgentAction> {
     vec![
-        Act::Line(Signal::TurnStarted { turn: None }),
-        Act::Edit { good: true },
-        Act::Line(Signal::Said(claim(ClaimKind::Completed))),
-        Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None }),
+        AgentAction::Line(StreamSignal::TurnStarted { turn: None }),
+        AgentAction::Edit { good: true },
+        AgentAction::Line(StreamSignal::Reported(claim(ClaimKind::Completed))),
+        AgentAction::Line(StreamSignal::TurnEnded {
+            turn: None,
+            end: TurnEnd::Ok,
+            usage: None,
+            says: None,
+        }),
     ]
 }
 
 /// Returns a turn that ends because of the usage limit.
-fn limited(until_ms: Option<u64>) -> Vec<Act> {
+fn limited(until_ms: Option<u64>) -> Vec<AgentAction> {
     let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
-    vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None, says: None })]
+    vec![AgentAction::Line(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None })]
 }
 
 /// Returns additional behaviour of agents of a newer kind.
-fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     match rng.below(8) {
-        0 => vec![Act::Line(Signal::Warned { text: format!("lacks {}", rng.below(3)) })],
-        1 if !faults.calm => vec![Act::Line(Signal::Refused { reason: "too old".to_owned() })],
+        0 => vec![AgentAction::Line(StreamSignal::Warned {
+            text: format!("lacks {}", rng.below(3)),
+        })],
+        1 if !faults.calm => {
+            vec![AgentAction::Line(StreamSignal::Refused { reason: "too old".to_owned() })]
+        }
         // A reset in the past ends the limit at once, except for the account's other sessions.
         2 if !faults.calm => limited(Some(0)),
         1 | 3 if !faults.calm => limited(None),
@@ -295,12 +313,12 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
                 file: Some(format!("/bin/{command}")),
                 refused: None,
             };
-            let subject = Subject {
+            let subject = ApprovalSubject {
                 command: Some(command),
                 lookup: Some(CommandLookup { in_worktree: true, programs: vec![program] }),
-                ..Subject::default()
+                ..ApprovalSubject::default()
             };
-            let approval = Asked {
+            let approval = AgentRequest {
                 native: format!("a{}", rng.below(3)),
                 kind: RequestKind::Approval,
                 subject: Some(Box::new(subject)),
@@ -309,192 +327,209 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
             // The first two requests report a result whatever was answered, so some contradict the answer.
             let native = approval.native.clone();
             let done = ["a0", "a1"].iter().position(|told| *told == native).map(|at| at == 0);
-            let came = done.map(|done| Act::Line(Signal::CameOut { native, done }));
-            let asks = [Act::Line(Signal::Asked(approval)), Act::AwaitAnswer];
+            let came =
+                done.map(|done| AgentAction::Line(StreamSignal::ItemFinished { native, done }));
+            let asks = [
+                AgentAction::Line(StreamSignal::RequestOpened(approval)),
+                AgentAction::AwaitAnswer,
+            ];
             asks.into_iter().chain(came).collect()
         }
     }
 }
 
 /// Returns the actions of a plain command: it has no protocol, but may know `provost report`.
-fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn command(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     let mut acts = Vec::new();
     for _ in 0..rng.below(4) {
         acts.push(match rng.below(6) {
-            0 | 1 => Act::Edit { good: rng.percent(75) },
-            2 => Act::Sleep(rng.pick(&[10, 700, 5_000])),
-            3 => Act::Report(claim(ClaimKind::Working)),
-            4 => Act::Line(Signal::Oversized { bytes: 17 << 20 }),
-            _ => Act::Report(fact()),
+            0 | 1 => AgentAction::Edit { good: rng.percent(75) },
+            2 => AgentAction::Sleep(rng.pick(&[10, 700, 5_000])),
+            3 => AgentAction::Report(claim(ClaimKind::Working)),
+            4 => AgentAction::Line(StreamSignal::Oversized { bytes: 17 << 20 }),
+            _ => AgentAction::Report(fact()),
         });
     }
     if rng.percent(50) {
-        acts.push(Act::Report(claim(final_claim(rng))));
+        acts.push(AgentAction::Report(claim(final_claim(rng))));
     }
     if !faults.calm && rng.percent(25) {
-        acts.push(Act::Sleep(rng.pick(&[40, 3_000])));
+        acts.push(AgentAction::Sleep(rng.pick(&[40, 3_000])));
     }
     if !faults.calm && rng.percent(8) {
-        acts.push(Act::Flood);
+        acts.push(AgentAction::Flood);
     }
     if rng.percent(90) {
         acts.extend(ending(rng, faults));
     }
     if !faults.calm && rng.percent(15) {
-        acts.extend([Act::Sleep(30), Act::Report(claim(final_claim(rng)))]);
+        acts.extend([AgentAction::Sleep(30), AgentAction::Report(claim(final_claim(rng)))]);
     }
     acts
 }
 
 /// Returns a turn of an agent with a protocol: honest, sloppy or lying.
-fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn turn(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     if !faults.calm && rng.percent(30) {
-        return fickle(rng);
+        return fickle_turns(rng);
     }
-    let mut acts = vec![Act::Line(Signal::TurnStarted { turn: None })];
+    let mut acts = vec![AgentAction::Line(StreamSignal::TurnStarted { turn: None })];
     for _ in 0..rng.below(5) {
         acts.extend(work(rng, faults));
     }
     if rng.percent(12) {
         acts.extend(question(rng, faults));
     }
-    let left = acts.iter().any(|act| matches!(act, Act::Exit(_)));
+    let left = acts.iter().any(|act| matches!(act, AgentAction::Exit(_)));
     if faults.calm && left {
         return acts;
     }
     if rng.percent(65) {
         let said = claim(final_claim(rng));
         let by_stream = faults.calm || rng.percent(60);
-        acts.push(if by_stream { Act::Line(Signal::Said(said)) } else { Act::Report(said) });
+        acts.push(if by_stream {
+            AgentAction::Line(StreamSignal::Reported(said))
+        } else {
+            AgentAction::Report(said)
+        });
     }
     let ends = rng.percent(30);
     // Whether the exit is seen before the checks is a race, which a calm agent avoids.
     if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
-        acts.push(Act::Line(Signal::TurnEnded { turn: None, end, usage: None, says: None }));
+        acts.push(AgentAction::Line(StreamSignal::TurnEnded {
+            turn: None,
+            end,
+            usage: None,
+            says: None,
+        }));
     }
     if !faults.calm && rng.percent(15) {
-        acts.push(Act::Sleep(rng.pick(&[5, 60, 2_500])));
+        acts.push(AgentAction::Sleep(rng.pick(&[5, 60, 2_500])));
         acts.push(rng.pick(&[
-            Act::Line(Signal::TurnStarted { turn: None }),
-            Act::Edit { good: true },
-            Act::Edit { good: false },
-            Act::Report(claim(ClaimKind::Completed)),
+            AgentAction::Line(StreamSignal::TurnStarted { turn: None }),
+            AgentAction::Edit { good: true },
+            AgentAction::Edit { good: false },
+            AgentAction::Report(claim(ClaimKind::Completed)),
         ]));
     }
     if ends {
         acts.extend(ending(rng, faults));
         if !faults.calm && rng.percent(30) {
             // A grandchild continues after its parent.
-            acts.extend(vec![Act::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
+            acts.extend(vec![AgentAction::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
         }
     }
     acts
 }
 
 /// Returns the turns of an agent that makes a claim, is checked, and then makes others.
-fn fickle(rng: &mut Rng) -> Vec<Act> {
+fn fickle_turns(rng: &mut Rng) -> Vec<AgentAction> {
     let first = rng.pick(&[ClaimKind::Completed, ClaimKind::Failed]);
     let mut acts = vec![
-        Act::Line(Signal::TurnStarted { turn: None }),
-        Act::Edit { good: rng.percent(60) },
-        Act::Line(Signal::Said(claim(first))),
+        AgentAction::Line(StreamSignal::TurnStarted { turn: None }),
+        AgentAction::Edit { good: rng.percent(60) },
+        AgentAction::Line(StreamSignal::Reported(claim(first))),
     ];
     acts.extend(match rng.below(10) {
-        0..=3 => vec![Act::Line(Signal::TurnEnded {
+        0..=3 => vec![AgentAction::Line(StreamSignal::TurnEnded {
             turn: None,
             end: TurnEnd::Ok,
             usage: None,
             says: None,
         })],
-        4 | 5 => vec![Act::CloseStream, Act::Sleep(10_100)],
-        _ => vec![Act::Sleep(3_100)],
+        4 | 5 => vec![AgentAction::CloseStream, AgentAction::Sleep(10_100)],
+        _ => vec![AgentAction::Sleep(3_100)],
     });
     for _ in 0..=rng.below(5) {
         let said = claim(rng.pick(&ClaimKind::ALL));
-        acts.extend([Act::Sleep(rng.pick(&[150, 450, 900])), Act::Report(said)]);
+        acts.extend([AgentAction::Sleep(rng.pick(&[150, 450, 900])), AgentAction::Report(said)]);
     }
-    let end = rng.pick(&[End::Exit(0), End::Exit(1), End::Signal(9)]);
-    acts.extend([Act::Sleep(rng.pick(&[0, 200])), Act::Exit(end)]);
+    let end = rng.pick(&[ProcessExit::Exit(0), ProcessExit::Exit(1), ProcessExit::Signal(9)]);
+    acts.extend([AgentAction::Sleep(rng.pick(&[0, 200])), AgentAction::Exit(end)]);
     acts
 }
 
-fn late(rng: &mut Rng) -> Act {
+fn late(rng: &mut Rng) -> AgentAction {
     match rng.below(4) {
-        0 => Act::Edit { good: rng.percent(50) },
-        1 => Act::Line(Signal::Asked(asked(rng))),
-        2 => Act::Line(Signal::Said(claim(final_claim(rng)))),
-        _ => Act::Report(claim(final_claim(rng))),
+        0 => AgentAction::Edit { good: rng.percent(50) },
+        1 => AgentAction::Line(StreamSignal::RequestOpened(asked(rng))),
+        2 => AgentAction::Line(StreamSignal::Reported(claim(final_claim(rng)))),
+        _ => AgentAction::Report(claim(final_claim(rng))),
     }
 }
 
-fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn work(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     let act = match rng.below(13) {
-        0..=3 => Act::Edit { good: rng.percent(70) },
-        4 => Act::Line(Signal::Said(claim(ClaimKind::Working))),
-        5 => Act::Line(Signal::Progress(Progress { done: rng.below(3), total: 3 })),
-        6 => Act::Line(Signal::Usage(Usage { input: 10, output: 3 })),
-        7 => Act::Line(Signal::Retrying { detail: "503".to_owned() }),
-        8 => Act::Line(Signal::Oversized { bytes: 17 << 20 }),
-        9 => Act::Line(Signal::Said(fact())),
-        10 => Act::Revert,
-        11 => Act::Line(Signal::Withdrawn { native: "forged".to_owned() }),
-        _ => Act::Sleep(rng.pick(&[1, 30, 800])),
+        0..=3 => AgentAction::Edit { good: rng.percent(70) },
+        4 => AgentAction::Line(StreamSignal::Reported(claim(ClaimKind::Working))),
+        5 => AgentAction::Line(StreamSignal::Progress(Progress { done: rng.below(3), total: 3 })),
+        6 => AgentAction::Line(StreamSignal::Usage(Usage { input: 10, output: 3 })),
+        7 => AgentAction::Line(StreamSignal::Retrying { detail: "503".to_owned() }),
+        8 => AgentAction::Line(StreamSignal::Oversized { bytes: 17 << 20 }),
+        9 => AgentAction::Line(StreamSignal::Reported(fact())),
+        10 => AgentAction::Revert,
+        11 => AgentAction::Line(StreamSignal::RequestWithdrawn { native: "forged".to_owned() }),
+        _ => AgentAction::Sleep(rng.pick(&[1, 30, 800])),
     };
     let long = !faults.calm && rng.percent(4);
     let flood = !faults.calm && rng.percent(2);
-    let pause = long.then_some(Act::Sleep(400_000)).or(flood.then_some(Act::Flood));
+    let pause = long.then_some(AgentAction::Sleep(400_000)).or(flood.then_some(AgentAction::Flood));
     std::iter::once(act).chain(pause).collect()
 }
 
-fn question(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn question(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     let asked = asked(rng);
     let native = asked.native.clone();
-    let ask = Act::Line(Signal::Asked(asked));
+    let ask = AgentAction::Line(StreamSignal::RequestOpened(asked));
     match rng.below(4) {
-        0 => vec![ask, Act::Exit(End::Exit(0))],
-        1 => vec![ask, Act::Sleep(900), Act::Line(Signal::Withdrawn { native })],
+        0 => vec![ask, AgentAction::Exit(ProcessExit::Exit(0))],
+        1 => vec![
+            ask,
+            AgentAction::Sleep(900),
+            AgentAction::Line(StreamSignal::RequestWithdrawn { native }),
+        ],
         2 if !faults.calm => {
-            let again = Act::Line(Signal::Asked(Asked {
+            let again = AgentAction::Line(StreamSignal::RequestOpened(AgentRequest {
                 native,
                 kind: RequestKind::Question,
-                waiting: Waiting::Blocking,
+                waiting: BlockingMode::Blocking,
                 title: "once more".to_owned(),
                 questions: Vec::new(),
                 subject: None,
             }));
-            vec![ask, Act::Sleep(100), again, Act::AwaitAnswer]
+            vec![ask, AgentAction::Sleep(100), again, AgentAction::AwaitAnswer]
         }
-        _ => vec![ask, Act::AwaitAnswer],
+        _ => vec![ask, AgentAction::AwaitAnswer],
     }
 }
 
-fn asked(rng: &mut Rng) -> Asked {
-    Asked {
+fn asked(rng: &mut Rng) -> AgentRequest {
+    AgentRequest {
         native: format!("q{}", rng.below(3)),
         kind: rng.pick(&[RequestKind::Question, RequestKind::Dialog]),
-        waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
+        waiting: rng.pick(&[BlockingMode::Blocking, BlockingMode::Blocking, BlockingMode::Beside]),
         title: "may I".to_owned(),
         questions: Vec::new(),
         subject: None,
     }
 }
 
-fn ending(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+fn ending(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     let end = rng.pick(&[
-        End::Exit(0),
-        End::Exit(0),
-        End::Exit(0),
-        End::Exit(1),
-        End::Signal(9),
-        End::Signal(11),
+        ProcessExit::Exit(0),
+        ProcessExit::Exit(0),
+        ProcessExit::Exit(0),
+        ProcessExit::Exit(1),
+        ProcessExit::Signal(9),
+        ProcessExit::Signal(11),
     ]);
     match rng.below(10) {
-        _ if faults.calm => vec![Act::Exit(end)],
-        0 => vec![Act::CloseStream],
-        1 => vec![Act::CloseStream, Act::Exit(end)],
-        _ => vec![Act::Exit(end)],
+        _ if faults.calm => vec![AgentAction::Exit(end)],
+        0 => vec![AgentAction::CloseStream],
+        1 => vec![AgentAction::CloseStream, AgentAction::Exit(end)],
+        _ => vec![AgentAction::Exit(end)],
     }
 }
 
@@ -503,46 +538,50 @@ fn final_claim(rng: &mut Rng) -> ClaimKind {
     rng.pick(&[Completed, Completed, Completed, Completed, Failed, NeedsInput])
 }
 
-fn claim(kind: ClaimKind) -> Testimony {
-    Testimony::Claim { kind, text: None }
+fn claim(kind: ClaimKind) -> ReportBody {
+    ReportBody::Claim { kind, text: None }
 }
 
-fn fact() -> Testimony {
-    Testimony::Fact { kind: FactKind::Branch, value: "provost/s".to_owned() }
+fn fact() -> ReportBody {
+    ReportBody::Fact { kind: FactKind::Branch, value: "provost/s".to_owned() }
 }
 
 /// Returns the actions of users, and their times.
-pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
-    if !faults.people {
+pub(crate) fn user_actions(
+    seed: u64,
+    sessions: u64,
+    faults: &Faults,
+) -> Vec<(u64, u64, UserAction)> {
+    if !faults.users {
         return Vec::new();
     }
-    let mut rng = Rng::named(seed, &[5]);
+    let mut rng = Rng::from_names(seed, &[5]);
     let count = if sessions == 0 { 0 } else { rng.below(4 * sessions + 2) };
-    let mut deeds: Vec<(u64, u64, Deed)> = (0..count)
+    let mut deeds: Vec<(u64, u64, UserAction)> = (0..count)
         .map(|_| {
             let at = rng.below(rng.clone().pick(&[100, 3_000, 30_000]));
-            (1_000 + at, rng.below(sessions), deed(&mut rng))
+            (1_000 + at, rng.below(sessions), user_action(&mut rng))
         })
         .collect();
     deeds.sort_by_key(|(at, ..)| *at);
     deeds
 }
 
-pub(crate) fn deed(rng: &mut Rng) -> Deed {
+pub(crate) fn user_action(rng: &mut Rng) -> UserAction {
     match rng.below(20) {
-        0 | 1 => Deed::Cancel,
-        2 | 3 => Deed::Stop,
-        4 => Deed::Resolve(Resolve::Accepted),
-        5 => Deed::Resolve(Resolve::Failed),
-        6 => Deed::Resolve(Resolve::Cancelled),
-        7..=10 => Deed::Send(SendMode::Continue),
-        11 => Deed::Send(SendMode::Supersede),
-        12..=15 => Deed::AnswerOpen,
-        16 if rng.clone().percent(50) => Deed::Visit,
-        16 => Deed::AnswerForged,
-        17 if rng.clone().percent(50) => Deed::RaiseBudget,
-        17 => Deed::RaiseLimit,
-        18 => Deed::Report(final_claim(rng)),
-        _ => Deed::CollectGarbage,
+        0 | 1 => UserAction::Cancel,
+        2 | 3 => UserAction::Stop,
+        4 => UserAction::Resolve(ManualOutcome::Accepted),
+        5 => UserAction::Resolve(ManualOutcome::Failed),
+        6 => UserAction::Resolve(ManualOutcome::Cancelled),
+        7..=10 => UserAction::Send(SendMode::Continue),
+        11 => UserAction::Send(SendMode::Supersede),
+        12..=15 => UserAction::AnswerOpen,
+        16 if rng.clone().percent(50) => UserAction::ToggleAttach,
+        16 => UserAction::AnswerForged,
+        17 if rng.clone().percent(50) => UserAction::RaiseBudget,
+        17 => UserAction::RaiseLimit,
+        18 => UserAction::Report(final_claim(rng)),
+        _ => UserAction::CollectGarbage,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use provost_core::{
     ids::LaunchId,
     limits::MAX_REFUSALS,
-    session::{Event, LaunchPhase, Session, StopWhy, TurnEnd},
+    session::{Event, LaunchPhase, Session, StopReason, TurnEnd},
 };
 
 /// The reason for which Codex refuses a message during a turn that it began by itself.
@@ -49,8 +49,8 @@ impl TurnWatch {
         let action = match event {
             Event::AttemptSealed(_) if attempt.superseded || attempt.is_decided() => return Ok(()),
             Event::AttemptSealed(_) => "sealed",
-            Event::ResultAsked(_) => "asked for its result",
-            Event::StopAsked(e) if e.why == StopWhy::Unclaimed => "ended",
+            Event::ResultRequested(_) => "asked for its result",
+            Event::StopRequested(e) if e.why == StopReason::Unclaimed => "ended",
             _ => return Ok(()),
         };
         let Some(launch) = before.current_launch() else { return Ok(()) };

@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
     session::{
-        Assignment, Driver, End, EndedBy, Identity, Signal, Spec, StopStep, Testimony, TurnEnd,
-        Work,
+        Assignment, Driver, ProcessExit, ProcessIdentity, ReportBody, SessionSpec, StopStep,
+        StoppedBy, StreamSignal, TurnEnd, WorkLocation,
     },
     verdict::Snapshot,
 };
 
 use crate::{
-    goal::{self, Part},
+    goal::{self, SessionPart},
     graph, own_turns,
-    repo::{Repo, named},
+    repo::{SimRepo, hash_words},
     rng::Rng,
     run::Faults,
-    screen::{self, Shown},
-    script::{self, Act, Temper},
+    screen::{self, ScreenEntry},
+    script::{self, AgentAction, AgentScript},
 };
 
 /// Maximum number of output lines of an agent in one launch, so that every scenario ends.
@@ -32,8 +32,8 @@ const MAX_AFTERLIFE: usize = 3;
 
 /// An entry of a holder's journal. The position after an entry is its index plus one.
 #[derive(Clone, Debug)]
-pub(crate) enum Entry {
-    Out(Signal),
+pub(crate) enum SimJournalEntry {
+    Out(StreamSignal),
     In(String),
     Closed,
 }
@@ -41,14 +41,14 @@ pub(crate) enum Entry {
 /// Whether the holder itself can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HolderLife {
-    Here,
+    Reachable,
     Died,
     OtherBoot,
 }
 
 /// The reason why a living holder cannot report on its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lapse {
+pub(crate) enum Unobservable {
     /// It was stopped: it neither reads nor answers.
     Stopped,
     /// The directory of its launch was removed.
@@ -57,77 +57,77 @@ pub(crate) enum Lapse {
 
 /// The actual state of one launch.
 #[derive(Clone, Debug)]
-pub(crate) struct Holder {
+pub(crate) struct SimHolder {
     pub(crate) launch: LaunchId,
     pub(crate) life: HolderLife,
-    pub(crate) lapse: Option<Lapse>,
-    pub(crate) journal: Vec<Entry>,
+    pub(crate) unobservable: Option<Unobservable>,
+    pub(crate) journal: Vec<SimJournalEntry>,
     /// Entries of its transcript and its screen, in order. The position after each is its index plus one.
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) screen_entries: Vec<ScreenEntry>,
     pub(crate) suspended: bool,
     /// Whether it runs in a terminal.
     on_screen: bool,
     obedient: bool,
-    pub(crate) heard_ms: u64,
-    pub(crate) exit: Option<(End, EndedBy)>,
+    pub(crate) last_activity_ms: u64,
+    pub(crate) exit: Option<(ProcessExit, StoppedBy)>,
     pub(crate) gone: bool,
     pub(crate) at_limit: bool,
     /// The disk is full until this time.
     pub(crate) full_until: Option<u64>,
     pub(crate) inputs: BTreeSet<String>,
-    pub(crate) temper: Temper,
-    pub(crate) report: Option<Testimony>,
+    pub(crate) script: AgentScript,
+    pub(crate) report: Option<ReportBody>,
     /// It has reported, and waits until the report is recorded.
     pub(crate) reporting: bool,
-    part: Option<Part>,
+    part: Option<SessionPart>,
     /// Whether it is in a turn that it began by itself.
     own_turn: bool,
-    acts: VecDeque<Act>,
+    acts: VecDeque<AgentAction>,
     wake_ms: u64,
     closed: bool,
 }
 
 /// A command that ran once under its idempotency key.
 #[derive(Clone, Debug)]
-pub(crate) struct Ran {
-    pub(crate) what: String,
+pub(crate) struct CommandRecord {
+    pub(crate) command: String,
     pub(crate) done_ms: u64,
     pub(crate) uncertain: bool,
 }
 
 /// A session's worktree.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SimWorktree {
     pub(crate) driver: Driver,
     /// Whether its agent is external.
     adopted: bool,
     /// The role of its session in a run, if it belongs to one.
-    part: Option<Part>,
+    part: Option<SessionPart>,
     /// The name under which random numbers are drawn in a scenario without stable session numbers.
-    who: u64,
+    draw_name: u64,
     /// The task that is worked on in it.
     task: Option<String>,
     pub(crate) base: String,
     tree: String,
     edits: u64,
     /// When the tree was last snapshotted, and when a check last ended, in steps of the world.
-    pub(crate) looked: Option<(u64, String)>,
+    pub(crate) snapshotted: Option<(u64, String)>,
     pub(crate) checked: Option<(u64, String)>,
 }
 
 /// Everything outside of Provost.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct SimWorld {
     seed: u64,
     faults: Faults,
     pub(crate) now_ms: u64,
     pub(crate) boot: u32,
-    pub(crate) holders: BTreeMap<LaunchId, Holder>,
+    pub(crate) holders: BTreeMap<LaunchId, SimHolder>,
     /// Launches that were cancelled before they started: they must never start.
-    pub(crate) barred: BTreeSet<LaunchId>,
-    pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
-    pub(crate) places: BTreeMap<SessionId, Place>,
-    pub(crate) repo: Repo,
+    pub(crate) cancelled_launches: BTreeSet<LaunchId>,
+    pub(crate) commands: BTreeMap<(SessionId, String), CommandRecord>,
+    pub(crate) worktrees: BTreeMap<SessionId, SimWorktree>,
+    pub(crate) repo: SimRepo,
     /// Nothing new can be started before this time, for lack of disk space.
     pub(crate) short_until: u64,
     /// Every agent starts, follows its instructions in one turn, and reports success.
@@ -135,98 +135,99 @@ pub(crate) struct World {
     steps: u64,
 }
 
-impl World {
-    pub(crate) fn new(seed: u64, faults: Faults) -> World {
-        World {
+impl SimWorld {
+    pub(crate) fn new(seed: u64, faults: Faults) -> SimWorld {
+        SimWorld {
             seed,
             faults,
             now_ms: 1_000,
             boot: 1,
             holders: BTreeMap::new(),
-            barred: BTreeSet::new(),
-            ran: BTreeMap::new(),
-            places: BTreeMap::new(),
-            repo: Repo::new(seed),
+            cancelled_launches: BTreeSet::new(),
+            commands: BTreeMap::new(),
+            worktrees: BTreeMap::new(),
+            repo: SimRepo::new(seed),
             short_until: 0,
             obedient: false,
             steps: 0,
         }
     }
 
-    pub(crate) fn add_place(&mut self, session: SessionId, spec: &Spec) {
+    pub(crate) fn add_worktree(&mut self, session: SessionId, spec: &SessionSpec) {
         let base = match &spec.work {
-            Work::Worktree { base: Some(base), .. } | Work::Detached { base, .. } => {
-                base.0.trim_start_matches("commit-of-")
-            }
-            Work::Plain | Work::InPlace { .. } | Work::Worktree { base: None, .. } => "good-0",
+            WorkLocation::Worktree { base: Some(base), .. }
+            | WorkLocation::Detached { base, .. } => base.0.trim_start_matches("commit-of-"),
+            WorkLocation::Plain
+            | WorkLocation::InPlace { .. }
+            | WorkLocation::Worktree { base: None, .. } => "good-0",
         };
-        let place = Place {
+        let place = SimWorktree {
             driver: spec.agent.driver,
             adopted: spec.adopted.is_some(),
-            part: Part::of(spec),
-            who: who(spec),
+            part: SessionPart::from_spec(spec),
+            draw_name: draw_name(spec),
             task: spec.task.as_ref().map(ToString::to_string),
             base: base.to_owned(),
             tree: base.to_owned(),
             edits: 0,
-            looked: None,
+            snapshotted: None,
             checked: None,
         };
-        self.places.insert(session, place);
+        self.worktrees.insert(session, place);
     }
 
     /// Gives the session another task in the same worktree.
     pub(crate) fn assign(&mut self, session: SessionId, assignment: &Assignment) {
-        let place = self.place(session);
+        let place = self.worktree(session);
         place.task = Some(assignment.task.to_string());
-        place.who = named(&["work", assignment.task.as_str()]);
+        place.draw_name = hash_words(&["work", assignment.task.as_str()]);
     }
 
     /// Moves a worktree to a tree, if that tree contains the present one.
-    pub(crate) fn bring(
+    pub(crate) fn move_worktree(
         &mut self,
         session: SessionId,
         to: Option<&Snapshot>,
     ) -> Result<(), String> {
         let Some(to) = to else { return Ok(()) };
-        let stands = self.place(session).tree.clone();
+        let stands = self.worktree(session).tree.clone();
         if !self.repo.includes(&to.tree.0, &stands) {
             return Err("it is based on unknown work".to_owned());
         }
-        let place = self.place(session);
+        let place = self.worktree(session);
         (place.tree, place.base) = (to.tree.0.clone(), to.tree.0.clone());
         Ok(())
     }
 
     /// Returns the name under which random numbers are drawn for a session. With concurrent sessions their numbers
     /// depend on timing, so a deterministic scenario uses their purpose instead.
-    pub(crate) fn draws(&self, session: SessionId) -> u64 {
-        if self.is_certain_plan() {
-            self.places.get(&session).map_or(0, |place| place.who)
+    pub(crate) fn draw_name(&self, session: SessionId) -> u64 {
+        if self.is_deterministic_plan() {
+            self.worktrees.get(&session).map_or(0, |place| place.draw_name)
         } else {
             session_no(session)
         }
     }
 
     /// Whether the scenario must avoid everything whose outcome depends on timing.
-    pub(crate) fn is_certain_plan(&self) -> bool {
+    pub(crate) fn is_deterministic_plan(&self) -> bool {
         self.faults.calm && graph::has_plan(self.seed)
     }
 
-    fn draws_of(&self, launch: LaunchId) -> (u64, u32) {
-        let of_run = self.places.get(&launch.session).is_some_and(|place| place.part.is_some());
-        let certain = self.is_certain_plan() && of_run;
-        (self.draws(launch.session), if certain { 0 } else { launch.no })
+    fn draw_names(&self, launch: LaunchId) -> (u64, u32) {
+        let of_run = self.worktrees.get(&launch.session).is_some_and(|place| place.part.is_some());
+        let certain = self.is_deterministic_plan() && of_run;
+        (self.draw_name(launch.session), if certain { 0 } else { launch.no })
     }
 
     /// Starts a launch under its id, unless it was started before.
-    pub(crate) fn start(&mut self, launch: LaunchId) -> Result<Identity, String> {
-        if self.barred.contains(&launch) {
+    pub(crate) fn start(&mut self, launch: LaunchId) -> Result<ProcessIdentity, String> {
+        if self.cancelled_launches.contains(&launch) {
             return Err("it was stopped before it started".to_owned());
         }
-        let (no, launch_no) = self.draws_of(launch);
-        let temper = script::temper(self.seed, no, launch_no, &self.faults);
-        let Place { driver, part, adopted, .. } = self.places[&launch.session];
+        let (no, launch_no) = self.draw_names(launch);
+        let temper = script::agent_script(self.seed, no, launch_no, &self.faults);
+        let SimWorktree { driver, part, adopted, .. } = self.worktrees[&launch.session];
         if !temper.starts && !adopted && !self.obedient {
             return Err("no such program".to_owned());
         }
@@ -236,39 +237,44 @@ impl World {
                 None => script::opening(seed, no, launch_no, driver, faults),
                 Some(part) => goal::opening(seed, no, launch_no, driver, part, faults),
             };
-            let mut holder = Holder::new(launch, temper, acts, self.now_ms);
+            let mut holder = SimHolder::new(launch, temper, acts, self.now_ms);
             (holder.part, holder.on_screen) = (part, driver.has_terminal());
             holder.obedient = self.obedient;
             self.holders.insert(launch, holder);
         }
-        Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
+        Ok(ProcessIdentity {
+            pid: launch.no as i32,
+            start_time: 1,
+            boot_id: format!("b{}", self.boot),
+        })
     }
 
     /// Whether the agent of a launch is external.
     pub(crate) fn is_adopted(&self, launch: LaunchId) -> bool {
-        self.places.get(&launch.session).is_some_and(|place| place.adopted)
+        self.worktrees.get(&launch.session).is_some_and(|place| place.adopted)
     }
 
     /// Writes to an agent's input, once per key. Returns `false` if the agent is not listening.
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
-        let (seed, faults, draws) = (self.seed, self.faults, self.draws_of(launch));
+        let (seed, faults, draws) = (self.seed, self.faults, self.draw_names(launch));
         let now = self.now_ms;
         // Of a certain story with a plan only these are told in a certain order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
-        let heard = if self.is_certain_plan() && !certain { "" } else { key };
+        let heard = if self.is_deterministic_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
         if !holder.is_listening() {
             return false;
         }
         if holder.inputs.insert(key.to_owned()) {
-            holder.journal.push(Entry::In(key.to_owned()));
-            let busy = holder.own_turn || matches!(holder.acts.front(), Some(Act::BeginOwnTurn(_)));
+            holder.journal.push(SimJournalEntry::In(key.to_owned()));
+            let busy = holder.own_turn
+                || matches!(holder.acts.front(), Some(AgentAction::BeginOwnTurn(_)));
             if let Some(refusal) = own_turns::refusal(key)
                 && busy
             {
                 holder.print(refusal, now);
-            } else if !holder.temper.deaf {
-                holder.hear(seed, draws, heard, text, &faults);
+            } else if !holder.script.ignores_input {
+                holder.receive(seed, draws, heard, text, &faults);
             }
         }
         true
@@ -277,20 +283,20 @@ impl World {
     pub(crate) fn stop(&mut self, launch: LaunchId, step: StopStep) {
         let now = self.now_ms;
         let Some(holder) = self.holders.get_mut(&launch) else { return };
-        if holder.exit.is_some() || holder.life != HolderLife::Here {
+        if holder.exit.is_some() || holder.life != HolderLife::Reachable {
             return;
         }
-        if holder.lapse.is_some() {
+        if holder.unobservable.is_some() {
             // A holder that does not answer is killed directly in the last step.
             if step == StopStep::Kill {
-                self.end_by_force(launch);
+                self.kill_launch(launch);
             }
             return;
         }
         match step {
-            StopStep::Interrupt if holder.temper.minds_interrupt => holder.interrupt(now),
-            StopStep::Terminate if holder.temper.minds_term => holder.end_by_us(15),
-            StopStep::Kill if holder.temper.can_be_killed => holder.end_by_us(9),
+            StopStep::Interrupt if holder.script.obeys_interrupt => holder.interrupt(now),
+            StopStep::Terminate if holder.script.obeys_term => holder.kill_with(15),
+            StopStep::Kill if holder.script.can_be_killed => holder.kill_with(9),
             StopStep::Interrupt | StopStep::Terminate | StopStep::Kill | StopStep::GivenUp => {}
         }
     }
@@ -302,38 +308,38 @@ impl World {
         key: &str,
         what: &str,
         takes_ms: u64,
-    ) -> Result<&Ran, String> {
+    ) -> Result<&CommandRecord, String> {
         let done_ms = self.now_ms + takes_ms;
-        let ran = self.ran.entry((session, key.to_owned())).or_insert_with(|| Ran {
-            what: what.to_owned(),
+        let ran = self.commands.entry((session, key.to_owned())).or_insert_with(|| CommandRecord {
+            command: what.to_owned(),
             done_ms,
             uncertain: false,
         });
-        if ran.what == what {
+        if ran.command == what {
             Ok(ran)
         } else {
-            Err(format!("the key {key} was used for `{}` and for `{what}`", ran.what))
+            Err(format!("the key {key} was used for `{}` and for `{what}`", ran.command))
         }
     }
 
-    pub(crate) fn look(&mut self, session: SessionId) -> Snapshot {
+    pub(crate) fn take_snapshot(&mut self, session: SessionId) -> Snapshot {
         self.steps += 1;
         let steps = self.steps;
-        let place = self.places.get_mut(&session).expect("every session has a worktree");
-        place.looked = Some((steps, place.tree.clone()));
+        let place = self.worktrees.get_mut(&session).expect("every session has a worktree");
+        place.snapshotted = Some((steps, place.tree.clone()));
         snapshot(&place.tree)
     }
 
     /// Returns the tree of a session's worktree, or of the checkout, without counting as a snapshot.
     pub(crate) fn tree_of(&self, session: Option<SessionId>) -> String {
-        let place = session.and_then(|session| self.places.get(&session));
+        let place = session.and_then(|session| self.worktrees.get(&session));
         place.map_or_else(|| "good-0".to_owned(), |place| place.tree.clone())
     }
 
     pub(crate) fn check_ended(&mut self, session: SessionId, tree: &str) {
         self.steps += 1;
         let steps = self.steps;
-        let place = self.places.get_mut(&session).expect("every session has a worktree");
+        let place = self.worktrees.get_mut(&session).expect("every session has a worktree");
         place.checked = Some((steps, tree.to_owned()));
     }
 
@@ -362,25 +368,25 @@ impl World {
             return;
         };
         match act {
-            Act::Line(signal) => holder.print(signal, now),
-            Act::Edit { good } => self.edit(launch.session, good),
-            Act::Revert => {
-                let place = self.place(launch.session);
+            AgentAction::Line(signal) => holder.print(signal, now),
+            AgentAction::Edit { good } => self.edit(launch.session, good),
+            AgentAction::Revert => {
+                let place = self.worktree(launch.session);
                 place.tree = place.base.clone();
             }
-            Act::Report(testimony) => holder.report = Some(testimony),
-            Act::Sleep(ms) => holder.wake_ms = now + ms,
-            Act::BeginOwnTurn(turn) => holder.begin_own_turn(turn, now),
-            Act::Show(shown) => holder.show(shown, now),
-            Act::Suspend(suspended) => holder.suspended = suspended,
-            Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
-            Act::CloseStream => holder.close(),
+            AgentAction::Report(testimony) => holder.report = Some(testimony),
+            AgentAction::Sleep(ms) => holder.wake_ms = now + ms,
+            AgentAction::BeginOwnTurn(turn) => holder.begin_own_turn(turn, now),
+            AgentAction::Show(shown) => holder.show(shown, now),
+            AgentAction::Suspend(suspended) => holder.suspended = suspended,
+            AgentAction::AwaitAnswer => holder.acts.push_front(AgentAction::AwaitAnswer),
+            AgentAction::CloseStream => holder.close(),
             // Half of the floods hit the full disk before the output limit.
-            Act::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
-            Act::Flood => {
+            AgentAction::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
+            AgentAction::Flood => {
                 (holder.full_until, holder.wake_ms) = (Some(now + FULL_MS), now + FULL_MS);
             }
-            Act::Exit(end) => holder.end_by_itself(end),
+            AgentAction::Exit(end) => holder.exit_by_itself(end),
         }
     }
 
@@ -393,44 +399,49 @@ impl World {
     }
 
     /// Stops the holder, or removes the directory of its launch.
-    pub(crate) fn lapse(&mut self, launch: LaunchId, lapse: Lapse) {
-        let living = |holder: &&mut Holder| holder.life == HolderLife::Here && !holder.gone;
+    pub(crate) fn make_unobservable(&mut self, launch: LaunchId, lapse: Unobservable) {
+        let living = |holder: &&mut SimHolder| holder.life == HolderLife::Reachable && !holder.gone;
         // An external agent has no holder.
         if self.is_adopted(launch) {
             return;
         }
         if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
-            holder.lapse = Some(lapse);
+            holder.unobservable = Some(lapse);
         }
     }
 
     /// Kills a launch that cannot be reached, and returns whether nothing of it remains.
-    pub(crate) fn end_by_force(&mut self, launch: LaunchId) -> bool {
+    pub(crate) fn kill_launch(&mut self, launch: LaunchId) -> bool {
         let Some(holder) = self.holders.get_mut(&launch) else { return true };
-        if holder.can_be_ended() && holder.life == HolderLife::Here {
+        if holder.can_be_stopped() && holder.life == HolderLife::Reachable {
             holder.life = HolderLife::Died;
             holder.report = None;
         }
-        holder.life != HolderLife::Here
+        holder.life != HolderLife::Reachable
     }
 
     /// Whether the follower must kill a launch: its directory has vanished, or its leader exited and its stopped
     /// holder does not report the end of the process tree.
-    pub(crate) fn is_to_be_ended(&self, launch: LaunchId) -> bool {
+    pub(crate) fn must_be_killed(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
-            let lapsed = match holder.lapse {
-                Some(Lapse::Vanished) => true,
-                Some(Lapse::Stopped) => holder.exit.is_some(),
+            let lapsed = match holder.unobservable {
+                Some(Unobservable::Vanished) => true,
+                Some(Unobservable::Stopped) => holder.exit.is_some(),
                 None => false,
             };
-            lapsed && holder.life == HolderLife::Here && !holder.gone && holder.can_be_ended()
+            lapsed
+                && holder.life == HolderLife::Reachable
+                && !holder.gone
+                && holder.can_be_stopped()
         })
     }
 
     /// Whether a launch can be neither reached nor killed.
     pub(crate) fn is_stuck(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
-            holder.lapse.is_some() && holder.life == HolderLife::Here && !holder.can_be_ended()
+            holder.unobservable.is_some()
+                && holder.life == HolderLife::Reachable
+                && !holder.can_be_stopped()
         })
     }
 
@@ -443,14 +454,14 @@ impl World {
             let lost = rng.index(4).min(holder.journal.len());
             holder.journal.truncate(holder.journal.len() - lost);
         }
-        for ran in self.ran.values_mut().filter(|ran| ran.done_ms > self.now_ms) {
+        for ran in self.commands.values_mut().filter(|ran| ran.done_ms > self.now_ms) {
             ran.uncertain = true;
             ran.done_ms = self.now_ms;
         }
     }
 
     fn edit(&mut self, session: SessionId, good: bool) {
-        let place = self.place(session);
+        let place = self.worktree(session);
         place.edits += 1;
         let no = session_no(session);
         // Worktrees of one run start from each other's trees, so the number of edits alone would not distinguish
@@ -459,32 +470,32 @@ impl World {
         let tree = format!("{}-{}{whose}", if good { "good" } else { "bad" }, place.edits);
         let from = std::mem::replace(&mut place.tree, tree.clone());
         let task = place.task.clone();
-        self.repo.grow(&from, &tree, task.as_deref());
+        self.repo.add_tree(&from, &tree, task.as_deref());
     }
 
-    fn place(&mut self, session: SessionId) -> &mut Place {
-        self.places.get_mut(&session).expect("every session has a worktree")
+    fn worktree(&mut self, session: SessionId) -> &mut SimWorktree {
+        self.worktrees.get_mut(&session).expect("every session has a worktree")
     }
 }
 
-impl Holder {
-    fn new(launch: LaunchId, temper: Temper, acts: Vec<Act>, now: u64) -> Holder {
-        Holder {
+impl SimHolder {
+    fn new(launch: LaunchId, temper: AgentScript, acts: Vec<AgentAction>, now: u64) -> SimHolder {
+        SimHolder {
             launch,
-            life: HolderLife::Here,
-            lapse: None,
+            life: HolderLife::Reachable,
+            unobservable: None,
             journal: Vec::new(),
-            shown: Vec::new(),
+            screen_entries: Vec::new(),
             suspended: false,
             on_screen: false,
             obedient: false,
-            heard_ms: now,
+            last_activity_ms: now,
             exit: None,
             gone: false,
             at_limit: false,
             full_until: None,
             inputs: BTreeSet::new(),
-            temper,
+            script: temper,
             report: None,
             reporting: false,
             part: None,
@@ -496,58 +507,58 @@ impl Holder {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.life == HolderLife::Here && self.exit.is_none()
+        self.life == HolderLife::Reachable && self.exit.is_none()
     }
 
     /// Whether its input can be written.
     pub(crate) fn is_listening(&self) -> bool {
-        self.is_running() && self.lapse.is_none()
+        self.is_running() && self.unobservable.is_none()
     }
 
     /// Whether its follower can end it. Leftovers of a tree whose leader exited are reported as found.
-    fn can_be_ended(&self) -> bool {
-        self.temper.can_be_killed || self.exit.is_some()
+    fn can_be_stopped(&self) -> bool {
+        self.script.can_be_killed || self.exit.is_some()
     }
 
     /// Whether the agent can act. An agent without pending actions listens, unless it has exited; then its tree
     /// goes.
     fn can_act(&self, now: u64) -> bool {
         let something = match self.acts.front() {
-            Some(Act::AwaitAnswer) => false,
+            Some(AgentAction::AwaitAnswer) => false,
             Some(_) => true,
             None => self.exit.is_some(),
         };
         let free = self.report.is_none() && !self.reporting && !self.at_limit && !self.gone;
-        let told = self.lapse.is_none();
-        self.life == HolderLife::Here && told && free && something && self.wake_ms <= now
+        let told = self.unobservable.is_none();
+        self.life == HolderLife::Reachable && told && free && something && self.wake_ms <= now
     }
 
     fn begin_own_turn(&mut self, turn: String, now: u64) {
-        self.print(Signal::TurnStarted { turn: Some(turn) }, now);
+        self.print(StreamSignal::TurnStarted { turn: Some(turn) }, now);
         self.own_turn = true;
     }
 
-    fn print(&mut self, signal: Signal, now: u64) {
-        self.own_turn &= !matches!(signal, Signal::TurnEnded { .. });
+    fn print(&mut self, signal: StreamSignal, now: u64) {
+        self.own_turn &= !matches!(signal, StreamSignal::TurnEnded { .. });
         if !self.closed && self.journal.len() < MAX_LINES {
-            self.journal.push(Entry::Out(signal));
-            self.heard_ms = now;
+            self.journal.push(SimJournalEntry::Out(signal));
+            self.last_activity_ms = now;
         }
     }
 
     /// Shows an entry. Only transcript entries count as activity.
-    fn show(&mut self, shown: Shown, now: u64) {
-        if self.shown.len() < MAX_LINES {
-            if matches!(shown, Shown::Recorded(..)) {
-                self.heard_ms = now;
+    fn show(&mut self, shown: ScreenEntry, now: u64) {
+        if self.screen_entries.len() < MAX_LINES {
+            if matches!(shown, ScreenEntry::Transcript(..)) {
+                self.last_activity_ms = now;
             }
-            self.shown.push(shown);
+            self.screen_entries.push(shown);
         }
     }
 
     fn close(&mut self) {
         if !std::mem::replace(&mut self.closed, true) {
-            self.journal.push(Entry::Closed);
+            self.journal.push(SimJournalEntry::Closed);
         }
     }
 
@@ -556,16 +567,16 @@ impl Holder {
         self.gone = true;
     }
 
-    fn hear(&mut self, seed: u64, draws: (u64, u32), key: &str, text: &str, faults: &Faults) {
+    fn receive(&mut self, seed: u64, draws: (u64, u32), key: &str, text: &str, faults: &Faults) {
         if key.starts_with("answer-") {
-            let waits = self.acts.iter().position(|act| *act == Act::AwaitAnswer);
+            let waits = self.acts.iter().position(|act| *act == AgentAction::AwaitAnswer);
             if let Some(at) = waits {
                 self.acts.remove(at);
                 return;
             }
         }
         if self.obedient {
-            return self.acts.extend(script::obedience());
+            return self.acts.extend(script::obedient_turn());
         }
         if self.on_screen {
             return self.acts.extend(screen::reaction(seed, draws.0, draws.1, key, text, faults));
@@ -585,7 +596,7 @@ impl Holder {
         if self.on_screen {
             return self.acts.extend(screen::interrupted());
         }
-        self.acts.push_back(Act::Line(Signal::TurnEnded {
+        self.acts.push_back(AgentAction::Line(StreamSignal::TurnEnded {
             turn: None,
             end: TurnEnd::Interrupted,
             usage: None,
@@ -594,28 +605,35 @@ impl Holder {
     }
 
     /// Exits. The remaining actions belong to grandchildren, which neither wait nor exit.
-    fn end_by_itself(&mut self, end: End) {
-        self.exit = Some((end, EndedBy::Itself));
+    fn exit_by_itself(&mut self, end: ProcessExit) {
+        self.exit = Some((end, StoppedBy::Itself));
         self.acts.retain(|act| match act {
-            Act::Line(_) | Act::Edit { .. } | Act::Revert | Act::Report(_) | Act::Sleep(_) => true,
-            Act::AwaitAnswer | Act::CloseStream | Act::Flood | Act::Exit(_) => false,
-            Act::Show(_) | Act::Suspend(_) | Act::BeginOwnTurn(_) => false,
+            AgentAction::Line(_)
+            | AgentAction::Edit { .. }
+            | AgentAction::Revert
+            | AgentAction::Report(_)
+            | AgentAction::Sleep(_) => true,
+            AgentAction::AwaitAnswer
+            | AgentAction::CloseStream
+            | AgentAction::Flood
+            | AgentAction::Exit(_) => false,
+            AgentAction::Show(_) | AgentAction::Suspend(_) | AgentAction::BeginOwnTurn(_) => false,
         });
         self.acts.truncate(MAX_AFTERLIFE);
     }
 
-    fn end_by_us(&mut self, signal: i32) {
+    fn kill_with(&mut self, signal: i32) {
         self.acts.clear();
         (self.report, self.reporting) = (None, false);
         self.at_limit = false;
         self.wake_ms = 0;
-        self.exit = Some((End::Signal(signal), EndedBy::Provost));
+        self.exit = Some((ProcessExit::Signal(signal), StoppedBy::Provost));
     }
 }
 
-fn who(spec: &Spec) -> u64 {
-    let stage = spec.run.map_or("", |of| of.stage.word());
-    named(&[stage, spec.task.as_ref().map_or("", |task| task.as_str())])
+fn draw_name(spec: &SessionSpec) -> u64 {
+    let stage = spec.run.map_or("", |of| of.stage.as_str());
+    hash_words(&[stage, spec.task.as_ref().map_or("", |task| task.as_str())])
 }
 
 pub(crate) fn session_no(session: SessionId) -> u64 {

@@ -101,17 +101,17 @@ pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error
 /// A directory below which an agent can write. Paths in it are resolved without links and never
 /// leave it.
 #[derive(Debug)]
-pub struct Root {
+pub struct AgentDir {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Root {
+impl AgentDir {
     /// Opens the directory itself; its own path is trusted.
-    pub fn open(path: &Path) -> Result<Root, Error> {
+    pub fn open(path: &Path) -> Result<AgentDir, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty()).map_err(|why| failed(path, why.into()))?;
-        Ok(Root { fd, path: path.to_owned() })
+        Ok(AgentDir { fd, path: path.to_owned() })
     }
 
     /// Opens a regular file below the directory for reading.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_read_and_nothing_blocks() {
+    fn only_regular_files_are_read_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "text").unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_followed_only_where_it_is_asked_for() {
+    fn link_is_followed_only_on_request() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "text").unwrap();
@@ -289,7 +289,7 @@ mod tests {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(outside.path().join("kept"), "").unwrap();
         symlink(outside.path(), dir.path().join("out")).unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = AgentDir::open(dir.path()).unwrap();
         for below in ["out/new", "../new", "/new", "", "a/../../new"] {
             let made = root.create_file(Path::new(below), Mode::RUSR | Mode::WUSR);
             assert!(matches!(made, Err(Error::Outside(_))), "{below}: {made:?}");
@@ -301,9 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn new_file_gets_its_directories_and_replaces_nothing() {
+    fn create_makes_directories_and_replaces_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = AgentDir::open(dir.path()).unwrap();
         let below = Path::new("a/b/file");
         let mode = Mode::RUSR | Mode::WUSR;
         root.create_file(below, mode).unwrap().write_all(b"one").unwrap();
@@ -320,7 +320,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         symlink("a", dir.path().join("link")).unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = AgentDir::open(dir.path()).unwrap();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         assert!(step_by_step(root.fd.as_fd(), Path::new("a/b"), flags).is_ok());
         assert!(step_by_step(root.fd.as_fd(), Path::new("link/b"), flags).is_err());

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_is_the_kernels() {
+    fn version_matches_the_kernel() {
         let modules = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
         let listed = modules.trim().split(',').any(|name| name == "landlock");
         let abi = abi().unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 const LOCKS: &str = "/proc/locks";
 
 /// The number of bytes of a lock file that are searched for its pid.
-const MAX_NAME: u64 = 32;
+const MAX_PID_BYTES: u64 = 32;
 
 /// How often the list is read before a file counts as unlocked. The kernel returns it page by page,
 /// and a lock that ends between two pages can hide another one.
@@ -18,7 +18,7 @@ const READS: usize = 8;
 
 /// An exclusive `flock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lock {
+struct FlockEntry {
     pid: u32,
     inode: u64,
 }
@@ -45,15 +45,15 @@ pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
 
 fn owners_in_list(path: &Path, file: &Metadata) -> io::Result<Vec<u32>> {
     let locks = fs::read_to_string(LOCKS)?;
-    let locks: Vec<Lock> = locks.lines().filter_map(parse).collect();
-    let pids = |is_it: &dyn Fn(&&Lock) -> bool| -> Vec<u32> {
+    let locks: Vec<FlockEntry> = locks.lines().filter_map(parse).collect();
+    let pids = |is_it: &dyn Fn(&&FlockEntry) -> bool| -> Vec<u32> {
         locks.iter().filter(is_it).map(|lock| lock.pid).collect()
     };
     let owners = pids(&|lock| lock.inode == file.ino());
     if !owners.is_empty() {
         return Ok(owners);
     }
-    Ok(named(path)?.map_or(Vec::new(), |named| pids(&|lock| lock.pid == named)))
+    Ok(pid_in_file(path)?.map_or(Vec::new(), |named| pids(&|lock| lock.pid == named)))
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -61,22 +61,22 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// The process named in the file's first line.
-fn named(path: &Path) -> io::Result<Option<u32>> {
+fn pid_in_file(path: &Path) -> io::Result<Option<u32>> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_NAME).read_to_string(&mut text)?;
+    File::open(path)?.take(MAX_PID_BYTES).read_to_string(&mut text)?;
     Ok(text.lines().next().and_then(|line| line.trim().parse().ok()))
 }
 
 /// Parses a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines with an arrow are
 /// waiting for a lock.
-fn parse(line: &str) -> Option<Lock> {
+fn parse(line: &str) -> Option<FlockEntry> {
     let mut words = line.split_ascii_whitespace().skip(1);
     if [words.next()?, words.next()?, words.next()?] != ["FLOCK", "ADVISORY", "WRITE"] {
         return None;
     }
     let pid = words.next()?.parse().ok()?;
     let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
-    Some(Lock { pid, inode })
+    Some(FlockEntry { pid, inode })
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_of_an_exclusive_flock_is_read_and_others_are_not() {
+    fn only_exclusive_flock_lines_are_parsed() {
         let read = |line| parse(line).map(|lock| (lock.pid, lock.inode));
         assert_eq!(read("1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), Some((4711, 1234)));
         assert_eq!(read("1: FLOCK  ADVISORY  READ 4711 fe:00:1234 0 EOF"), None);

@@ -9,7 +9,7 @@
 //! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
 //! ancestors. So a process may belong to a launch that lost its holder
 //! ([`register`](crate::register)) if nothing in its ancestry shows otherwise: see
-//! `Lost::may_include`.
+//! `LostLaunch::may_include`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::lock;
-use crate::peer::{self, Peer, Pinning};
-use crate::process::{self, Identity, ProcStat};
-use crate::register::{Launched, Register};
+use crate::peer::{self, PinnedPeer, Pinning};
+use crate::process::{self, ProcStat, ProcessInstance};
+use crate::register::{LaunchRegister, RegisteredLaunch};
 
 /// The variable that marks every process that Provost starts on behalf of others. Its value is the
 /// key of the launch, or [`HELPER`].
@@ -38,7 +38,7 @@ pub struct Boundary {
     pub held: Vec<PathBuf>,
     /// The file that the home's daemon has locked.
     pub lock: PathBuf,
-    /// The launches of this boot whose processes may live: see [`Register`].
+    /// The launches of this boot whose processes may live: see [`LaunchRegister`].
     pub register: PathBuf,
     #[serde(default)]
     pub pinning: Pinning,
@@ -46,13 +46,13 @@ pub struct Boundary {
 
 /// The origin of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum ProcessOrigin {
     /// The home's daemon: it holds the lock, and does not descend from a holder.
     Daemon,
     /// Descends from this holder of the home, identified by its command line.
-    Held {
+    Supervised {
         dir: PathBuf,
-        holder: Identity,
+        holder: ProcessInstance,
         /// The directory of the outermost such holder. A process can claim another `dir` by its
         /// command line, but cannot hide the holder above it.
         outermost: PathBuf,
@@ -69,24 +69,27 @@ pub enum Origin {
 
 /// The account that a process's use of a limited resource is charged to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Account {
+pub enum ResourceAccount {
     Operator,
     /// A launch, check, hook or setup with a living holder, by the holder's directory.
-    Held(PathBuf),
+    Supervised(PathBuf),
     /// Everything else. It is one account, because marks can be forged.
     Other,
 }
 
-impl Origin {
+impl ProcessOrigin {
     /// The account of a process of this origin. Forking, or naming other launches, does not change
     /// it.
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> ResourceAccount {
         match self {
-            Origin::Operator => Account::Operator,
-            Origin::Held { outermost, .. } => Account::Held(outermost.clone()),
-            Origin::Daemon | Origin::Marked { .. } | Origin::Helper | Origin::Unproven { .. } => {
-                Account::Other
+            ProcessOrigin::Operator => ResourceAccount::Operator,
+            ProcessOrigin::Supervised { outermost, .. } => {
+                ResourceAccount::Supervised(outermost.clone())
             }
+            ProcessOrigin::Daemon
+            | ProcessOrigin::Marked { .. }
+            | ProcessOrigin::Helper
+            | ProcessOrigin::Unproven { .. } => ResourceAccount::Other,
         }
     }
 }
@@ -94,55 +97,63 @@ impl Origin {
 impl Boundary {
     /// Determines the origin of a peer. An error means that it is unknown, so the peer has no
     /// privileges.
-    pub fn judge(&self, peer: &Peer, register: &Register) -> Result<Origin, peer::Error> {
+    pub fn identify(
+        &self,
+        peer: &PinnedPeer,
+        register: &LaunchRegister,
+    ) -> Result<ProcessOrigin, peer::Error> {
         peer.check()?;
-        let origin = self.judge_family(peer, register)?;
+        let origin = self.identify_family(peer, register)?;
         // The data is the peer's only if it still runs.
         peer.check()?;
         Ok(origin)
     }
 
-    fn judge_family(&self, peer: &Peer, register: &Register) -> io::Result<Origin> {
+    fn identify_family(
+        &self,
+        peer: &PinnedPeer,
+        register: &LaunchRegister,
+    ) -> io::Result<ProcessOrigin> {
         let family = process::family(peer.pid())?;
         let mut holders = family.iter().filter_map(|stat| {
-            let dir = held_directory(stat.pid).filter(|dir| self.is_held(dir))?;
+            let dir = holder_directory(stat.pid).filter(|dir| self.is_holder_dir(dir))?;
             Some((dir, stat))
         });
         if let Some((dir, stat)) = holders.next() {
             let outermost = holders.next_back().map_or_else(|| dir.clone(), |(outer, _)| outer);
             let holder = stat.identity(&peer.identity().boot_id);
-            return Ok(Origin::Held { dir, holder, outermost });
+            return Ok(ProcessOrigin::Supervised { dir, holder, outermost });
         }
         for key in family.iter().filter_map(|stat| mark(stat.pid)) {
             if key == HELPER {
-                return Ok(Origin::Helper);
+                return Ok(ProcessOrigin::Helper);
             }
             if register.has(&key) || self.held.iter().any(|place| place.join(&key).exists()) {
-                return Ok(Origin::Marked { key });
+                return Ok(ProcessOrigin::Marked { key });
             }
         }
         let daemons = lock::owners_of(&self.lock)?;
         if let Some(at) = family.iter().position(|stat| daemons.contains(&stat.pid)) {
-            return Ok(if at == 0 { Origin::Daemon } else { Origin::Helper });
+            return Ok(if at == 0 { ProcessOrigin::Daemon } else { ProcessOrigin::Helper });
         }
         for launch in register.lost()? {
-            let lost = Lost { launch, own_uid: peer.uid() };
-            if lost.may_include(&seen(&family)?) {
-                return Ok(Origin::Unproven { key: launch.key.clone() });
+            let lost = LostLaunch { launch, own_uid: peer.uid() };
+            if lost.may_include(&family_members(&family)?) {
+                return Ok(ProcessOrigin::Unproven { key: launch.key.clone() });
             }
         }
-        Ok(Origin::Operator)
+        Ok(ProcessOrigin::Operator)
     }
 
-    fn is_held(&self, dir: &Path) -> bool {
+    fn is_holder_dir(&self, dir: &Path) -> bool {
         let parent = dir.parent();
-        parent.is_some_and(|parent| self.held.iter().any(|place| same_place(parent, place)))
+        parent.is_some_and(|parent| self.held.iter().any(|place| is_same_file(parent, place)))
     }
 }
 
 /// A process of a family, with the properties that show it does not belong to a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct FamilyMember {
     pid: u32,
     ppid: u32,
     start_time: u64,
@@ -152,9 +163,9 @@ struct Seen {
     control_groups: Option<String>,
 }
 
-fn seen(family: &[ProcStat]) -> io::Result<Vec<Seen>> {
+fn family_members(family: &[ProcStat]) -> io::Result<Vec<FamilyMember>> {
     let seen = family.iter().map(|stat| {
-        Ok(Seen {
+        Ok(FamilyMember {
             pid: stat.pid,
             ppid: stat.ppid,
             start_time: stat.start_time,
@@ -168,12 +179,12 @@ fn seen(family: &[ProcStat]) -> io::Result<Vec<Seen>> {
 
 /// A launch whose holder was killed, so that its processes may have any of the holder's ancestors
 /// as their parent.
-struct Lost<'a> {
-    launch: &'a Launched,
+struct LostLaunch<'a> {
+    launch: &'a RegisteredLaunch,
     own_uid: u32,
 }
 
-impl Lost<'_> {
+impl LostLaunch<'_> {
     /// Whether a process with this family, itself first, may belong to the launch. It does not if
     /// one of these holds for the process or an ancestor that the launch's holder did not have:
     ///
@@ -182,10 +193,10 @@ impl Lost<'_> {
     /// - it entered the PID namespace from outside, as by `docker exec`;
     /// - it is in another control group, as a unit of systemd is;
     /// - it is in the session of the ancestor that it shares with the holder, which every holder leaves.
-    fn may_include(&self, family: &[Seen]) -> bool {
+    fn may_include(&self, family: &[FamilyMember]) -> bool {
         let shared = family.iter().position(|one| self.is_shared(one));
         let (own, shared) = family.split_at(shared.unwrap_or(family.len()));
-        if own.iter().any(|one| self.is_of_others(one)) {
+        if own.iter().any(|one| self.has_other_origin(one)) {
             return false;
         }
         match (own.last(), shared.first()) {
@@ -198,13 +209,13 @@ impl Lost<'_> {
         }
     }
 
-    fn is_shared(&self, one: &Seen) -> bool {
+    fn is_shared(&self, one: &FamilyMember) -> bool {
         let known = &self.launch.ancestors;
         one.pid == 1
             || known.iter().any(|held| (held.pid, held.start_time) == (one.pid, one.start_time))
     }
 
-    fn is_of_others(&self, one: &Seen) -> bool {
+    fn has_other_origin(&self, one: &FamilyMember) -> bool {
         one.start_time < self.launch.started
             || one.ppid == 0
             || (self.own_uid != 0 && one.real_uid.is_some_and(|uid| uid != self.own_uid))
@@ -213,7 +224,7 @@ impl Lost<'_> {
 }
 
 /// The directory of a holder, identified by the process's command line.
-pub fn held_directory(pid: u32) -> Option<PathBuf> {
+pub fn holder_directory(pid: u32) -> Option<PathBuf> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = command.split(|byte| *byte == 0).skip(1);
     let (word, dir) = (words.next()?, words.next()?);
@@ -231,7 +242,7 @@ pub fn mark(pid: u32) -> Option<String> {
 }
 
 /// Whether two paths point to the same file.
-pub fn same_place(one: &Path, other: &Path) -> bool {
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other
         || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
@@ -243,7 +254,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::register::Ancestor;
+    use crate::register::HolderAncestor;
 
     fn boundary(root: &Path) -> Boundary {
         Boundary {
@@ -256,7 +267,7 @@ mod tests {
 
     /// A process with this mark, connected to the returned socket. It waits for the end of its
     /// input.
-    fn connected(root: &Path, mark: Option<&str>) -> (Child, Peer) {
+    fn connected(root: &Path, mark: Option<&str>) -> (Child, PinnedPeer) {
         let path = root.join("s");
         fs::remove_file(&path).ok();
         let listener = UnixListener::bind(&path).unwrap();
@@ -266,34 +277,37 @@ mod tests {
         command.env_remove(MARK).envs(mark.map(|mark| (MARK, mark)));
         let mut child = command.spawn().unwrap();
         child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
-        let peer = Peer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
+        let peer = PinnedPeer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
         (child, peer)
     }
 
-    fn judged(root: &Path, mark: Option<&str>) -> Origin {
+    fn judged(root: &Path, mark: Option<&str>) -> ProcessOrigin {
         let (mut child, peer) = connected(root, mark);
-        let origin = boundary(root).judge(&peer, &Register::default()).unwrap();
+        let origin = boundary(root).identify(&peer, &LaunchRegister::default()).unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(boundary(root).judge(&peer, &Register::default()).is_err(), "it has ended");
+        assert!(
+            boundary(root).identify(&peer, &LaunchRegister::default()).is_err(),
+            "it has ended"
+        );
         origin
     }
 
     #[test]
-    fn mark_counts_where_its_directory_is() {
+    fn mark_counts_in_the_home_of_its_launch() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("checks/c1")).unwrap();
         let judged = |mark| judged(dir.path(), mark);
-        assert_eq!(judged(Some("c1")), Origin::Marked { key: "c1".into() });
-        assert_eq!(judged(Some("c2")), Origin::Operator, "it is of another home");
-        assert_eq!(judged(Some("..")), Origin::Operator);
-        assert_eq!(judged(Some(HELPER)), Origin::Helper);
-        assert_eq!(judged(None), Origin::Operator);
+        assert_eq!(judged(Some("c1")), ProcessOrigin::Marked { key: "c1".into() });
+        assert_eq!(judged(Some("c2")), ProcessOrigin::Operator, "it is of another home");
+        assert_eq!(judged(Some("..")), ProcessOrigin::Operator);
+        assert_eq!(judged(Some(HELPER)), ProcessOrigin::Helper);
+        assert_eq!(judged(None), ProcessOrigin::Operator);
     }
 
     /// A process below two holders, identified by their command lines, connected to the returned
     /// socket.
-    fn connected_below_two(root: &Path) -> (Child, Peer) {
+    fn connected_below_two(root: &Path) -> (Child, PinnedPeer) {
         let path = root.join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let connect = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die; syswrite(STDOUT, 'x'); sysread(STDIN, $_, 1); exit 0";
@@ -306,22 +320,22 @@ mod tests {
         command.current_dir(root).stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(MARK);
         let mut child = command.spawn().unwrap();
         child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
-        let peer = Peer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
+        let peer = PinnedPeer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
         (child, peer)
     }
 
     #[test]
-    fn account_is_the_outermost_holders_whatever_is_claimed() {
+    fn account_is_the_outermost_holder() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("launches")).unwrap();
         let (mut child, peer) = connected_below_two(dir.path());
-        let origin = boundary(dir.path()).judge(&peer, &Register::default()).unwrap();
+        let origin = boundary(dir.path()).identify(&peer, &LaunchRegister::default()).unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(origin.account(), Account::Held(dir.path().join("launches/real")));
-        let Origin::Held { dir: claimed, .. } = origin else { panic!("{origin:?}") };
+        assert_eq!(origin.account(), ResourceAccount::Supervised(dir.path().join("launches/real")));
+        let ProcessOrigin::Supervised { dir: claimed, .. } = origin else { panic!("{origin:?}") };
         assert_eq!(claimed, dir.path().join("launches/claimed"));
-        assert_eq!(Origin::Marked { key: "l1".into() }.account(), Account::Other);
+        assert_eq!(ProcessOrigin::Marked { key: "l1".into() }.account(), ResourceAccount::Other);
     }
 
     #[test]
@@ -329,39 +343,39 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = fs::File::create(dir.path().join("lock")).unwrap();
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        assert_eq!(judged(dir.path(), None), Origin::Helper);
+        assert_eq!(judged(dir.path(), None), ProcessOrigin::Helper);
     }
 
-    fn launch() -> Launched {
-        Launched {
+    fn launch() -> RegisteredLaunch {
+        RegisteredLaunch {
             key: "l".into(),
             started: 100,
             holder: None,
             lost: false,
             ancestors: vec![
-                Ancestor { pid: 50, start_time: 90 },
-                Ancestor { pid: 20, start_time: 10 },
-                Ancestor { pid: 1, start_time: 0 },
+                HolderAncestor { pid: 50, start_time: 90 },
+                HolderAncestor { pid: 20, start_time: 10 },
+                HolderAncestor { pid: 1, start_time: 0 },
             ],
             control_groups: "0::/a\n".into(),
         }
     }
 
-    fn process(pid: u32, ppid: u32, start_time: u64) -> Seen {
+    fn process(pid: u32, ppid: u32, start_time: u64) -> FamilyMember {
         let control_groups = Some("0::/a\n".to_owned());
-        Seen { pid, ppid, start_time, session: pid, real_uid: Some(7), control_groups }
+        FamilyMember { pid, ppid, start_time, session: pid, real_uid: Some(7), control_groups }
     }
 
-    fn init() -> Seen {
-        Seen { real_uid: Some(0), ..process(1, 0, 0) }
+    fn init() -> FamilyMember {
+        FamilyMember { real_uid: Some(0), ..process(1, 0, 0) }
     }
 
-    fn may_include(family: &[Seen]) -> bool {
-        Lost { launch: &launch(), own_uid: 7 }.may_include(family)
+    fn may_include(family: &[FamilyMember]) -> bool {
+        LostLaunch { launch: &launch(), own_uid: 7 }.may_include(family)
     }
 
     #[test]
-    fn orphan_that_is_younger_than_the_launch_may_be_of_it() {
+    fn younger_orphan_may_belong_to_the_launch() {
         assert!(may_include(&[process(300, 1, 100), init()]));
         assert!(may_include(&[process(300, 299, 120), process(299, 1, 110), init()]));
         // The holder's ancestors other than process 1 adopt too.
@@ -375,21 +389,30 @@ mod tests {
     #[test]
     fn proof_of_another_origin_is_enough() {
         let orphan = process(300, 1, 120);
-        assert!(!may_include(&[Seen { start_time: 99, ..orphan.clone() }, init()]), "older");
-        let cron = Seen { real_uid: Some(0), ..process(60, 1, 110) };
-        assert!(!may_include(&[Seen { ppid: 60, ..orphan.clone() }, cron, init()]), "another user");
-        assert!(!may_include(&[Seen { ppid: 0, ..orphan.clone() }]), "entered from outside");
-        let unit = Seen { control_groups: Some("0::/b\n".into()), ..orphan };
+        assert!(
+            !may_include(&[FamilyMember { start_time: 99, ..orphan.clone() }, init()]),
+            "older"
+        );
+        let cron = FamilyMember { real_uid: Some(0), ..process(60, 1, 110) };
+        assert!(
+            !may_include(&[FamilyMember { ppid: 60, ..orphan.clone() }, cron, init()]),
+            "another user"
+        );
+        assert!(
+            !may_include(&[FamilyMember { ppid: 0, ..orphan.clone() }]),
+            "entered from outside"
+        );
+        let unit = FamilyMember { control_groups: Some("0::/b\n".into()), ..orphan };
         assert!(!may_include(&[unit, init()]), "a unit of systemd");
         let script = process(20, 1, 10);
-        let command = Seen { ppid: 20, session: 20, ..orphan };
+        let command = FamilyMember { ppid: 20, session: 20, ..orphan };
         assert!(!may_include(&[command, script.clone(), init()]), "a command of a script");
         assert!(!may_include(&[script, init()]), "an ancestor of the holder");
     }
 
     #[test]
     fn other_uids_prove_nothing_to_root() {
-        let orphan = Seen { real_uid: Some(9), ..process(300, 1, 120) };
-        assert!(Lost { launch: &launch(), own_uid: 0 }.may_include(&[orphan, init()]));
+        let orphan = FamilyMember { real_uid: Some(9), ..process(300, 1, 120) };
+        assert!(LostLaunch { launch: &launch(), own_uid: 0 }.may_include(&[orphan, init()]));
     }
 }

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::process::{Identity, ProcStat, boot_id, ticks_since_boot};
+use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
 
 /// The option's number on all architectures that Provost is built for; `libc` does not define it
 /// yet. Elsewhere the kernel rejects the number, and the start time is used.
@@ -37,8 +37,8 @@ pub enum Pinning {
 
 /// The process that connected.
 #[derive(Debug)]
-pub struct Peer {
-    identity: Identity,
+pub struct PinnedPeer {
+    identity: ProcessInstance,
     uid: u32,
     handle: Option<OwnedFd>,
 }
@@ -57,34 +57,34 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
-impl Peer {
+impl PinnedPeer {
     /// Pins the peer of a newly accepted connection. A peer of another user is an error.
-    pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<Peer, Error> {
+    pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<PinnedPeer, Error> {
         let accepted = ticks_since_boot();
         let socket = socket.as_fd();
-        let Credentials { pid, uid } = credentials(socket)?;
+        let PeerCredentials { pid, uid } = credentials(socket)?;
         let own = rustix::process::geteuid().as_raw();
         if uid != own {
             return Err(Error::OtherUser { own, peer: uid });
         }
         let handle = match pinning {
-            Pinning::Best => handle(&socket, pid)?,
+            Pinning::Best => peer_handle(&socket, pid)?,
             Pinning::StartTime => None,
         };
         let stat = ProcStat::read(pid)?.ok_or(Error::Ended(pid))?;
         if handle.is_none() && stat.start_time > accepted {
             return Err(Error::Ended(pid));
         }
-        let peer = Peer { identity: stat.identity(&boot_id()?), uid, handle };
+        let peer = PinnedPeer { identity: stat.identity(&boot_id()?), uid, handle };
         // The data belongs to that process only if it still runs now.
         peer.check()?;
         Ok(peer)
     }
 
     /// The calling process itself, to be judged like a peer.
-    pub fn own() -> io::Result<Peer> {
+    pub fn own() -> io::Result<PinnedPeer> {
         let uid = rustix::process::geteuid().as_raw();
-        Ok(Peer { identity: Identity::own()?, uid, handle: None })
+        Ok(PinnedPeer { identity: ProcessInstance::own()?, uid, handle: None })
     }
 
     /// Checks that the process that connected still runs: then everything read in `/proc/PID`
@@ -97,7 +97,7 @@ impl Peer {
         if running { Ok(()) } else { Err(Error::Ended(self.identity.pid)) }
     }
 
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &ProcessInstance {
         &self.identity
     }
 
@@ -112,22 +112,22 @@ impl Peer {
 
 /// The process that called `connect` on the other end, or `listen` if this end connected. Another
 /// process may have its pid now.
-pub fn credentials(socket: impl AsFd) -> Result<Credentials, Error> {
-    let found: libc::ucred = option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
+pub fn credentials(socket: impl AsFd) -> Result<PeerCredentials, Error> {
+    let found: libc::ucred = read_option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
     let pid = u32::try_from(found.pid).ok().filter(|pid| *pid != 0).ok_or(Error::Unknown)?;
-    Ok(Credentials { pid, uid: found.uid })
+    Ok(PeerCredentials { pid, uid: found.uid })
 }
 
 /// The peer's credentials in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Credentials {
+pub struct PeerCredentials {
     pub pid: u32,
     pub uid: u32,
 }
 
 /// A handle to the process that connected; `None` if the kernel does not support it.
-fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
-    let raw: libc::c_int = match option(socket.as_fd().as_raw_fd(), SO_PEERPIDFD) {
+fn peer_handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
+    let raw: libc::c_int = match read_option(socket.as_fd().as_raw_fd(), SO_PEERPIDFD) {
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => return Ok(None),
         // Kernels before 6.16 have no handle to a reaped process.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Error::Ended(pid)),
@@ -143,12 +143,12 @@ fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
 }
 
 /// Values of socket options that are plain data: any bytes are valid.
-trait Plain: Copy {}
-impl Plain for libc::c_int {}
-impl Plain for libc::ucred {}
+trait PlainData: Copy {}
+impl PlainData for libc::c_int {}
+impl PlainData for libc::ucred {}
 
 /// Reads a socket option. rustix supports neither `SO_PEERPIDFD` nor credentials without a pid.
-fn option<T: Plain>(socket: libc::c_int, name: libc::c_int) -> io::Result<T> {
+fn read_option<T: PlainData>(socket: libc::c_int, name: libc::c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let size = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
     let mut written = size;
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    const WAYS: [Pinning; 2] = [Pinning::Best, Pinning::StartTime];
+    const PINNINGS: [Pinning; 2] = [Pinning::Best, Pinning::StartTime];
 
     /// A process that connected, and our end of the connection.
     struct Connected {
@@ -226,30 +226,33 @@ mod tests {
     }
 
     #[test]
-    fn peer_is_the_process_that_connected_until_it_ends() {
-        for way in WAYS {
+    fn peer_is_the_connected_process_until_exit() {
+        for way in PINNINGS {
             let mut connected = connected();
-            let peer = Peer::pin(&connected.socket, way).unwrap();
+            let peer = PinnedPeer::pin(&connected.socket, way).unwrap();
             assert_eq!(peer.pid(), connected.process.id());
             assert_eq!(peer.handle.is_some(), way == Pinning::Best && has_handles());
             peer.check().unwrap();
             connected.end();
             assert!(matches!(peer.check(), Err(Error::Ended(_))), "{way:?}");
-            assert!(matches!(Peer::pin(&connected.socket, way), Err(Error::Ended(_))), "{way:?}");
+            assert!(
+                matches!(PinnedPeer::pin(&connected.socket, way), Err(Error::Ended(_))),
+                "{way:?}"
+            );
         }
     }
 
     #[test]
     fn peer_whose_pid_was_reused_is_refused() {
         // Without a handle, the start time decides: this process has the peer's alleged pid.
-        let own = Identity::own().unwrap();
-        let before = Identity { start_time: own.start_time - 1, ..own };
-        let peer = Peer { identity: before, uid: 0, handle: None };
+        let own = ProcessInstance::own().unwrap();
+        let before = ProcessInstance { start_time: own.start_time - 1, ..own };
+        let peer = PinnedPeer { identity: before, uid: 0, handle: None };
         assert!(matches!(peer.check(), Err(Error::Ended(_))));
     }
 
     fn has_handles() -> bool {
         let (one, _other) = UnixStream::pair().unwrap();
-        handle(&one, 0).unwrap().is_some()
+        peer_handle(&one, 0).unwrap().is_some()
     }
 }

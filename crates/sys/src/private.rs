@@ -17,7 +17,7 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
 
 /// Creates a directory like [`create_dir_all`], and removes other users' access from an existing
 /// one.
-pub fn own_dir(path: &Path) -> io::Result<()> {
+pub fn make_private_dir(path: &Path) -> io::Result<()> {
     create_dir_all(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     if mode & !DIRECTORY != 0 {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_open_to_others_is_so_no_more() {
+    fn access_of_others_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (file, below) = (dir.path().join("file"), dir.path().join("a/b"));
         fs::write(&file, "before").unwrap();
@@ -57,7 +57,7 @@ mod tests {
         create_dir_all(&below).unwrap();
         assert_eq!((mode(&below), mode(below.parent().unwrap())), (0o700, 0o700));
         fs::set_permissions(&below, Permissions::from_mode(0o755)).unwrap();
-        own_dir(&below).unwrap();
+        make_private_dir(&below).unwrap();
         assert_eq!(mode(&below), 0o700);
     }
 }

@@ -17,16 +17,16 @@ const MAX_READS: u32 = 8;
 
 /// One process of one boot of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessInstance {
     pub pid: u32,
     /// Clock ticks between boot and the start of the process.
     pub start_time: u64,
     pub boot_id: String,
 }
 
-impl Identity {
+impl ProcessInstance {
     /// The identity of the process that has this pid now, including a zombie.
-    pub fn of(pid: u32) -> io::Result<Option<Self>> {
+    pub fn of_pid(pid: u32) -> io::Result<Option<Self>> {
         match ProcStat::read(pid)? {
             Some(stat) => Ok(Some(stat.identity(&boot_id()?))),
             None => Ok(None),
@@ -35,7 +35,7 @@ impl Identity {
 
     /// The identity of the calling process.
     pub fn own() -> io::Result<Self> {
-        Self::of(std::process::id())?
+        Self::of_pid(std::process::id())?
             .ok_or_else(|| io::Error::other("/proc does not show this process"))
     }
 
@@ -57,7 +57,7 @@ pub fn boot_id() -> io::Result<String> {
 /// The ancestors of a process, its parent first. Where `/proc` hides processes of other users, the
 /// list ends at the first of those. A process that has ended is an error: otherwise it would have
 /// no ancestors.
-pub fn ancestors(pid: u32) -> io::Result<Vec<Identity>> {
+pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessInstance>> {
     let boot = boot_id()?;
     let family = family(pid)?;
     Ok(family.iter().skip(1).map(|stat| stat.identity(&boot)).collect())
@@ -98,7 +98,7 @@ fn read_family(pid: u32) -> io::Result<Vec<ProcStat>> {
     Ok(found)
 }
 
-/// The time since boot in the unit of [`Identity::start_time`].
+/// The time since boot in the unit of [`ProcessInstance::start_time`].
 pub fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -219,8 +219,8 @@ impl ProcStat {
         matches!(self.state, 'T' | 't')
     }
 
-    pub fn identity(&self, boot_id: &str) -> Identity {
-        Identity { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
+    pub fn identity(&self, boot_id: &str) -> ProcessInstance {
+        ProcessInstance { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
     }
 
     /// The command's name is in parentheses and may contain any byte: fields are counted from the
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_found_whichever_thread_started_them() {
+    fn children_of_all_threads_are_found() {
         let sleep = || std::process::Command::new("sleep").arg("60").spawn().expect("starts");
         let mut children = [sleep(), std::thread::spawn(sleep).join().expect("joins")];
         let found = ProcStat::children().expect("looks");
@@ -293,14 +293,14 @@ mod tests {
 
     #[test]
     fn another_boot_or_start_time_is_another_process() {
-        let own = || Identity::own().expect("looks");
+        let own = || ProcessInstance::own().expect("looks");
         assert!(own().is_alive().expect("looks"));
-        assert!(!Identity { boot_id: "other".into(), ..own() }.is_alive().expect("looks"));
-        assert!(!Identity { start_time: 1, ..own() }.is_alive().expect("looks"));
+        assert!(!ProcessInstance { boot_id: "other".into(), ..own() }.is_alive().expect("looks"));
+        assert!(!ProcessInstance { start_time: 1, ..own() }.is_alive().expect("looks"));
     }
 
     #[test]
-    fn who_is_no_more_descends_from_nobody_that_can_be_told() {
+    fn ancestors_of_dead_process_is_an_error() {
         let mut child = std::process::Command::new("true").spawn().expect("starts");
         child.wait().expect("ends");
         assert_eq!(ancestors(child.id()).expect_err("it left").kind(), io::ErrorKind::NotFound);

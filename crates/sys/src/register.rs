@@ -13,52 +13,52 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::{self, Identity, boot_id};
+use crate::process::{self, ProcessInstance, boot_id};
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The launches, and their boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Register {
+pub struct LaunchRegister {
     boot_id: String,
-    launches: Vec<Launched>,
+    launches: Vec<RegisteredLaunch>,
 }
 
 /// A launch, check, hook or setup whose processes may be alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launched {
+pub struct RegisteredLaunch {
     pub key: String,
     /// No process of it started before this time, in clock ticks since boot.
     pub started: u64,
     /// Absent while the holder starts.
-    pub holder: Option<Identity>,
+    pub holder: Option<ProcessInstance>,
     /// Whether its holder is known to have ended before it was identified.
     #[serde(default)]
     pub lost: bool,
     /// The daemon that started it and that daemon's ancestors: they adopt its processes if the
     /// holder is killed.
-    pub ancestors: Vec<Ancestor>,
+    pub ancestors: Vec<HolderAncestor>,
     pub control_groups: String,
 }
 
 /// An ancestor of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ancestor {
+pub struct HolderAncestor {
     pub pid: u32,
     pub start_time: u64,
 }
 
-impl Launched {
+impl RegisteredLaunch {
     /// A launch that this process is about to start.
-    pub fn now(key: &str) -> io::Result<Launched> {
+    pub fn starting_now(key: &str) -> io::Result<RegisteredLaunch> {
         let own = std::process::id();
         let family = process::family(own)?;
         let ancestors = family
             .iter()
-            .map(|stat| Ancestor { pid: stat.pid, start_time: stat.start_time })
+            .map(|stat| HolderAncestor { pid: stat.pid, start_time: stat.start_time })
             .collect();
-        Ok(Launched {
+        Ok(RegisteredLaunch {
             key: key.to_owned(),
             started: process::ticks_since_boot(),
             holder: None,
@@ -74,8 +74,9 @@ impl Launched {
         if self.lost {
             return Ok(true);
         }
-        let alive =
-            |pid, start_time| Identity { pid, start_time, boot_id: boot.to_owned() }.is_alive();
+        let alive = |pid, start_time| {
+            ProcessInstance { pid, start_time, boot_id: boot.to_owned() }.is_alive()
+        };
         let alive = match (&self.holder, self.ancestors.first()) {
             (Some(holder), _) => holder.is_alive(),
             (None, Some(daemon)) => alive(daemon.pid, daemon.start_time),
@@ -85,11 +86,11 @@ impl Launched {
     }
 }
 
-impl Register {
+impl LaunchRegister {
     /// Reads the register. One of another boot is empty, and so is one that was never written.
-    pub fn read(path: &Path) -> io::Result<Register> {
+    pub fn read(path: &Path) -> io::Result<LaunchRegister> {
         let boot_id = boot_id()?;
-        let empty = Register { boot_id: boot_id.clone(), launches: Vec::new() };
+        let empty = LaunchRegister { boot_id: boot_id.clone(), launches: Vec::new() };
         let about = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty),
             about => about?,
@@ -99,7 +100,7 @@ impl Register {
                 "the register of launches is not a regular file, or is too large",
             ));
         }
-        let found: Register = serde_json::from_slice(&fs::read(path)?)?;
+        let found: LaunchRegister = serde_json::from_slice(&fs::read(path)?)?;
         Ok(if found.boot_id == boot_id { found } else { empty })
     }
 
@@ -116,7 +117,7 @@ impl Register {
     }
 
     /// All launches.
-    pub fn launches(&self) -> &[Launched] {
+    pub fn launches(&self) -> &[RegisteredLaunch] {
         &self.launches
     }
 
@@ -125,13 +126,13 @@ impl Register {
     }
 
     /// Enters a launch. An existing entry keeps its time and its holder.
-    pub fn enter(&mut self, launch: Launched) {
+    pub fn enter(&mut self, launch: RegisteredLaunch) {
         if !self.has(&launch.key) {
             self.launches.push(launch);
         }
     }
 
-    pub fn set_holder(&mut self, key: &str, holder: Identity) {
+    pub fn set_holder(&mut self, key: &str, holder: ProcessInstance) {
         for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
             launch.holder.get_or_insert_with(|| holder.clone());
         }
@@ -143,7 +144,7 @@ impl Register {
     }
 
     /// The key of this holder's launch.
-    pub fn key_of(&self, holder: &Identity) -> Option<&str> {
+    pub fn key_of(&self, holder: &ProcessInstance) -> Option<&str> {
         let mut launches = self.launches.iter();
         launches
             .find(|launch| launch.holder.as_ref() == Some(holder))
@@ -151,7 +152,7 @@ impl Register {
     }
 
     /// Records that a launch lost its holder, of which nothing else is known.
-    pub fn lose(&mut self, key: &str) {
+    pub fn mark_lost(&mut self, key: &str) {
         for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
             launch.lost = true;
         }
@@ -160,15 +161,17 @@ impl Register {
     /// Returns this register, or an empty one if it belongs to another boot. An unknown boot id is
     /// read again.
     #[must_use]
-    pub fn of_this_boot(self) -> Register {
+    pub fn of_this_boot(self) -> LaunchRegister {
         match boot_id() {
-            Ok(boot_id) if self.boot_id != boot_id => Register { boot_id, launches: Vec::new() },
+            Ok(boot_id) if self.boot_id != boot_id => {
+                LaunchRegister { boot_id, launches: Vec::new() }
+            }
             Ok(_) | Err(_) => self,
         }
     }
 
     /// The launches that lost their holders.
-    pub fn lost(&self) -> io::Result<Vec<&Launched>> {
+    pub fn lost(&self) -> io::Result<Vec<&RegisteredLaunch>> {
         let mut lost = Vec::new();
         for launch in &self.launches {
             if launch.is_lost(&self.boot_id)? {
@@ -184,23 +187,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launch_is_lost_when_its_holder_ended_and_it_was_not_removed() {
+    fn unremoved_launch_without_holder_is_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("register");
-        let mut register = Register::read(&path).unwrap();
-        register.enter(Launched::now("a").unwrap());
+        let mut register = LaunchRegister::read(&path).unwrap();
+        register.enter(RegisteredLaunch::starting_now("a").unwrap());
         assert!(register.lost().unwrap().is_empty(), "this process starts it");
-        let own = Identity::own().unwrap();
+        let own = ProcessInstance::own().unwrap();
         register.set_holder("a", own.clone());
         assert!(register.lost().unwrap().is_empty(), "its holder lives");
-        register.enter(Launched::now("b").unwrap());
-        register.set_holder("b", Identity { start_time: 1, ..own.clone() });
-        let keys = |register: &Register| -> Vec<String> {
+        register.enter(RegisteredLaunch::starting_now("b").unwrap());
+        register.set_holder("b", ProcessInstance { start_time: 1, ..own.clone() });
+        let keys = |register: &LaunchRegister| -> Vec<String> {
             register.lost().unwrap().iter().map(|launch| launch.key.clone()).collect()
         };
         assert_eq!(keys(&register), ["b"]);
         register.write(&path).unwrap();
-        assert_eq!(Register::read(&path).unwrap(), register);
+        assert_eq!(LaunchRegister::read(&path).unwrap(), register);
         assert_eq!(register.key_of(&own), Some("a"));
         register.remove("b");
         assert!(keys(&register).is_empty());
@@ -210,9 +213,9 @@ mod tests {
     fn register_of_another_boot_is_empty() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("register");
-        let mut register = Register { boot_id: "other".into(), ..Register::default() };
-        register.enter(Launched::now("a").unwrap());
+        let mut register = LaunchRegister { boot_id: "other".into(), ..LaunchRegister::default() };
+        register.enter(RegisteredLaunch::starting_now("a").unwrap());
         register.write(&path).unwrap();
-        assert!(!Register::read(&path).unwrap().has("a"));
+        assert!(!LaunchRegister::read(&path).unwrap().has("a"));
     }
 }

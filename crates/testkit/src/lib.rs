@@ -13,6 +13,6 @@ pub mod story;
 
 pub use clock::Deadline;
 pub use harness::{
-    COMMIT_PLACES, Crash, Daemon, Follower, Home, Output, Probe, Repo, eventually,
-    eventually_within, leftovers, leftovers_under, provost_bin, scripted_agent_bin,
+    COMMIT_FAILPOINTS, Crash, HomeDaemon, OutputFollower, Probe, ProgramOutput, TestHome, TestRepo,
+    eventually, eventually_within, leftovers, leftovers_under, provost_bin, scripted_agent_bin,
 };

@@ -5,24 +5,24 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use rustix::process::Signal;
 
-use crate::stage::{Stage, ignores_term, pids, session_of, signal, status_of, wait_gone};
+use crate::agent_env::{AgentEnv, ignores_term, pids, session_of, signal, status_of, wait_gone};
 
 /// Plays a scenario that spawns grandchildren and exits at once; returns their pids.
-fn spawned(stage: &Stage, spawn: &str) -> Vec<u32> {
+fn spawned(stage: &AgentEnv, spawn: &str) -> Vec<u32> {
     let output = stage.play(&format!("[[step]]\nspawn = {{ {spawn}, pids = 'pids' }}"));
     assert!(output.status.success(), "{output:?}");
     pids(&stage.read("pids"))
 }
 
 #[test]
-fn grandchildren_outlive_the_agent_for_as_long_as_they_were_told() {
-    let stage = Stage::new();
+fn grandchildren_outlive_the_agent() {
+    let stage = AgentEnv::new();
     let found = spawned(&stage, "count = 2, kind = 'sleep', seconds = 120");
     assert_eq!(found.len(), 2);
     for pid in found {
         assert!(status_of(pid, "Pid").is_some(), "{pid} lives");
     }
-    let [short] = spawned(&Stage::new(), "kind = 'sleep', seconds = 0")[..] else {
+    let [short] = spawned(&AgentEnv::new(), "kind = 'sleep', seconds = 0")[..] else {
         panic!("one by default")
     };
     wait_gone(short);
@@ -30,14 +30,14 @@ fn grandchildren_outlive_the_agent_for_as_long_as_they_were_told() {
 
 #[test]
 fn setsid_leaves_the_session() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let [away] = spawned(&stage, "kind = 'setsid'")[..] else { panic!("one by default") };
     assert_eq!(session_of(away), away);
 }
 
 #[test]
-fn double_fork_is_no_child_of_the_agent() {
-    let stage = Stage::new();
+fn double_fork_is_not_a_child_of_the_agent() {
+    let stage = AgentEnv::new();
     let mut playing = stage.start("[[step]]\nspawn = { kind = 'double_fork', pids = 'pids' }\n[[step]]\nsay = 'there'\n[[step]]\nhang = true");
     assert_eq!(playing.line(), "there");
     let [orphan] = pids(&stage.read("pids"))[..] else { panic!("one by default") };
@@ -47,10 +47,10 @@ fn double_fork_is_no_child_of_the_agent() {
 }
 
 #[test]
-fn ignore_term_lives_through_term_and_a_plain_one_does_not() {
-    let stage = Stage::new();
+fn ignore_term_survives_term() {
+    let stage = AgentEnv::new();
     let [plain] = spawned(&stage, "kind = 'sleep'")[..] else { panic!("one by default") };
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let [stubborn] = spawned(&stage, "kind = 'ignore_term'")[..] else { panic!("one by default") };
     assert!(ignores_term(stubborn) && !ignores_term(plain));
     signal(stubborn, Signal::TERM);
@@ -62,8 +62,8 @@ fn ignore_term_lives_through_term_and_a_plain_one_does_not() {
 }
 
 #[test]
-fn hold_stdout_keeps_the_pipe_open_after_the_agents_end() {
-    let stage = Stage::new();
+fn hold_stdout_keeps_pipe_open_after_exit() {
+    let stage = AgentEnv::new();
     let mut playing = stage
         .start("[[step]]\nspawn = { kind = 'hold_stdout', pids = 'pids' }\n[[step]]\nsay = 'last'");
     assert_eq!((playing.line().as_str(), playing.code()), ("last", Some(0)));
@@ -77,8 +77,8 @@ fn hold_stdout_keeps_the_pipe_open_after_the_agents_end() {
 }
 
 #[test]
-fn the_sample_that_ignores_term_needs_kill() {
-    let stage = Stage::new();
+fn sample_ignoring_term_needs_kill() {
+    let stage = AgentEnv::new();
     let mut playing =
         stage.start(provost_testkit::scenario::sample("ignores_term_with_grandchildren").unwrap());
     assert_eq!(playing.line(), "in place");

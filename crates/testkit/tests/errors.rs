@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use crate::stage::{AGENT, Stage};
+use crate::agent_env::{AGENT, AgentEnv};
 
 #[track_caller]
 fn refused(output: &Output, why: &str) {
@@ -31,7 +31,7 @@ fn misspelt_and_misplaced_keys_are_named() {
         ("[[step]]", "no action"),
     ];
     for (scenario, why) in cases {
-        refused(&Stage::new().play(scenario), why);
+        refused(&AgentEnv::new().play(scenario), why);
     }
 }
 
@@ -57,7 +57,7 @@ fn wrong_values_are_explained() {
         ("[[step", "not a scenario"),
     ];
     for (scenario, why) in cases {
-        refused(&Stage::new().play(scenario), why);
+        refused(&AgentEnv::new().play(scenario), why);
     }
 }
 

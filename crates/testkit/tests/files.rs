@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use provost_testkit::Repo;
+use provost_testkit::TestRepo;
 
-use crate::stage::Stage;
+use crate::agent_env::AgentEnv;
 
 #[test]
-fn files_are_written_extended_touched_and_deleted() {
-    let stage = Stage::new();
+fn file_steps_write_append_touch_and_delete() {
+    let stage = AgentEnv::new();
     let output = stage.play(
         r#"
         [[step]]
@@ -39,8 +39,8 @@ fn files_are_written_extended_touched_and_deleted() {
 }
 
 #[test]
-fn git_commit_commits_everything_without_a_configured_person() {
-    let (stage, repo) = (Stage::new(), Repo::new());
+fn git_commit_works_without_git_identity() {
+    let (stage, repo) = (AgentEnv::new(), TestRepo::new());
     let scenario =
         "[[step]]\nwrite = { path = 'a.txt', content = 'a' }\n[[step]]\ngit_commit = 'Add a'";
     let mut agent = stage.agent(scenario);
@@ -54,7 +54,7 @@ fn git_commit_commits_everything_without_a_configured_person() {
 
 #[test]
 fn run_runs_a_command_with_the_agents_output() {
-    let output = Stage::new().play("[[step]]\nrun = ['sh', '-c', 'echo out; echo err >&2; exit 3']\nexpect_exit = 3\n[[step]]\nsay = 'on'");
+    let output = AgentEnv::new().play("[[step]]\nrun = ['sh', '-c', 'echo out; echo err >&2; exit 3']\nexpect_exit = 3\n[[step]]\nsay = 'on'");
     assert_eq!(
         (output.stdout.as_slice(), output.stderr.as_slice()),
         (&b"out\non\n"[..], &b"err\n"[..])
@@ -62,8 +62,8 @@ fn run_runs_a_command_with_the_agents_output() {
 }
 
 #[test]
-fn run_with_another_exit_code_breaks_the_scenario_unless_any_will_do() {
-    let stage = Stage::new();
+fn run_with_unexpected_exit_code_fails() {
+    let stage = AgentEnv::new();
     let broken = stage.play("[[step]]\nrun = ['false']\n[[step]]\nsay = 'on'");
     assert_eq!((broken.status.code(), broken.stdout.as_slice()), (Some(70), &b""[..]));
     assert!(
@@ -76,7 +76,7 @@ fn run_with_another_exit_code_breaks_the_scenario_unless_any_will_do() {
 
 #[test]
 fn env_dump_writes_names_but_no_values() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let output =
         stage.agent("[[step]]\nenv_dump = 'env'").env("PROVOST_TOKEN", "canary").output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -86,8 +86,8 @@ fn env_dump_writes_names_but_no_values() {
 }
 
 #[test]
-fn wait_file_goes_on_once_the_file_is_there() {
-    let stage = Stage::new();
+fn wait_file_continues_when_file_appears() {
+    let stage = AgentEnv::new();
     let mut playing = stage
         .start("[[step]]\nsay = 'waiting'\n[[step]]\nwait_file = 'go'\n[[step]]\nsay = 'seen'");
     assert_eq!(playing.line(), "waiting");
@@ -97,8 +97,8 @@ fn wait_file_goes_on_once_the_file_is_there() {
 }
 
 #[test]
-fn wait_file_gives_up_after_its_bound() {
-    let output = Stage::new().play("[[step]]\nwait_file = 'never'\nwithin_ms = 30");
+fn wait_file_times_out() {
+    let output = AgentEnv::new().play("[[step]]\nwait_file = 'never'\nwithin_ms = 30");
     assert_eq!(output.status.code(), Some(70));
     assert!(
         String::from_utf8_lossy(&output.stderr).contains("see never within 30 ms"),

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use provost_testkit::{Home, eventually, leftovers_under};
+use provost_testkit::{TestHome, eventually, leftovers_under};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::stage::{script_at, status_of, wait_gone};
+use crate::agent_env::{script_at, status_of, wait_gone};
 
 /// Answers like a daemon whose process is a `sleep`, and records its calls.
 const STAND_IN: &str = r#"
@@ -40,8 +40,8 @@ fn stand_in() -> (TempDir, PathBuf) {
 }
 
 /// Creates a home whose end waits only briefly for processes to exit.
-fn impatient_home() -> Home {
-    let mut home = Home::with_provost("/bin/false".into());
+fn impatient_home() -> TestHome {
+    let mut home = TestHome::with_provost("/bin/false".into());
     home.set_end_wait(Duration::from_millis(100));
     home
 }
@@ -52,7 +52,7 @@ fn sleeper(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Child {
 }
 
 /// Returns the error at the end of a home; empty if there is none.
-fn complaint(home: Home) -> String {
+fn complaint(home: TestHome) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(home))) {
         Ok(()) => String::new(),
         Err(panic) => panic.downcast_ref::<String>().cloned().unwrap_or_default(),
@@ -62,7 +62,7 @@ fn complaint(home: Home) -> String {
 #[test]
 fn programs_run_with_a_known_environment_only() {
     let (_dir, program) = stand_in();
-    let mut home = Home::with_provost(program);
+    let mut home = TestHome::with_provost(program);
     home.set_env("EXTRA", "1");
     let output = home.provost(&["env"]);
     let mut names: Vec<&str> =
@@ -92,9 +92,9 @@ fn programs_run_with_a_known_environment_only() {
 }
 
 #[test]
-fn a_home_is_private_short_and_gone_afterwards() {
+fn home_is_private_short_and_removed() {
     use std::os::unix::fs::PermissionsExt as _;
-    let home = Home::new();
+    let home = TestHome::new();
     let (root, path) = (home.root().to_owned(), home.path());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     assert!(path.file_name().is_some_and(|name| name.len() <= 8), "{path:?}");
@@ -103,9 +103,9 @@ fn a_home_is_private_short_and_gone_afterwards() {
 }
 
 #[test]
-fn the_daemon_can_be_seen_killed_and_stopped() {
+fn daemon_status_kill_and_stop_work() {
     let (_dir, program) = stand_in();
-    let home = Home::with_provost(program);
+    let home = TestHome::with_provost(program);
     assert_eq!(home.daemon().pid(), None);
     home.provost(&["start", "daemon"]).ok();
     let pid = home.daemon().pid().unwrap();
@@ -117,11 +117,11 @@ fn the_daemon_can_be_seen_killed_and_stopped() {
 }
 
 #[test]
-fn a_pid_that_is_not_of_the_home_is_never_killed() {
+fn foreign_pid_is_never_killed() {
     let mut stranger = sleeper(|command| command);
     let dir = tempfile::tempdir().unwrap();
     let liar = format!("echo '{{\"pid\":{}}}'", stranger.id());
-    let home = Home::with_provost(script_at(&dir.path().join("provost"), &liar));
+    let home = TestHome::with_provost(script_at(&dir.path().join("provost"), &liar));
     let killed = catch_unwind(AssertUnwindSafe(|| home.daemon().kill()));
     assert!(killed.is_err());
     assert!(stranger.try_wait().unwrap().is_none(), "the unrelated process was killed");
@@ -132,7 +132,7 @@ fn a_pid_that_is_not_of_the_home_is_never_killed() {
 #[test]
 fn wait_state_waits_for_an_accepted_status() {
     let (_dir, program) = stand_in();
-    let home = Home::with_provost(program);
+    let home = TestHome::with_provost(program);
     home.provost(&["start", "s1"]).ok();
     assert_eq!(home.wait_state("s1", |row| row["state"] == "working")["ok"], json!(true));
     home.provost(&["stop", "s1"]).ok();
@@ -140,9 +140,9 @@ fn wait_state_waits_for_an_accepted_status() {
 }
 
 #[test]
-fn a_follower_gives_lines_and_ends_with_its_handle() {
+fn follower_returns_lines_and_dies_with_handle() {
     let (_dir, program) = stand_in();
-    let home = Home::with_provost(program);
+    let home = TestHome::with_provost(program);
     let follower = home.follow(&["follow"]);
     assert_eq!(follower.wait_line("two", |line| (line == "two").then(|| line.to_owned())), "two");
     let pid = follower.pid();
@@ -151,9 +151,9 @@ fn a_follower_gives_lines_and_ends_with_its_handle() {
 }
 
 #[test]
-fn the_end_of_a_home_stops_living_sessions_and_then_the_daemon() {
+fn home_drop_stops_sessions_then_daemon() {
     let (dir, program) = stand_in();
-    let home = Home::with_provost(program);
+    let home = TestHome::with_provost(program);
     home.provost(&["start", "s1"]).ok();
     home.provost(&["start", "daemon"]).ok();
     drop(home);
@@ -166,7 +166,7 @@ fn the_end_of_a_home_stops_living_sessions_and_then_the_daemon() {
 }
 
 #[test]
-fn processes_are_found_by_home_launch_and_directory_and_killed() {
+fn leftover_processes_are_found_and_killed() {
     let home = impatient_home();
     fs::create_dir_all(home.path().join("launches/l1")).unwrap();
     fs::write(
@@ -197,7 +197,7 @@ fn processes_are_found_by_home_launch_and_directory_and_killed() {
 }
 
 #[test]
-fn an_unchecked_home_kills_without_a_complaint() {
+fn unchecked_home_kills_silently() {
     let mut home = impatient_home();
     home.leave_unchecked();
     let mut child = sleeper(|command| command.env("PROVOST_HOME", home.path()));
@@ -206,7 +206,7 @@ fn an_unchecked_home_kills_without_a_complaint() {
 }
 
 #[test]
-fn sockets_count_only_while_they_accept() {
+fn only_listening_sockets_are_leftovers() {
     let home = impatient_home();
     let deep = home.path().join("x".repeat(120));
     fs::create_dir_all(&deep).unwrap();
@@ -218,7 +218,7 @@ fn sockets_count_only_while_they_accept() {
 }
 
 #[test]
-fn a_panic_in_a_log_is_a_finding() {
+fn panic_in_log_is_reported() {
     let home = impatient_home();
     fs::create_dir(home.path().join("log")).unwrap();
     fs::write(
@@ -230,7 +230,7 @@ fn a_panic_in_a_log_is_a_finding() {
 }
 
 #[test]
-fn worktrees_that_are_gone_or_elsewhere_are_findings() {
+fn missing_and_outside_worktrees_are_reported() {
     let mut home = impatient_home();
     home.leave_unchecked();
     let (repo, elsewhere) = (home.repo("sample"), tempfile::tempdir().unwrap());
@@ -251,7 +251,7 @@ fn worktrees_that_are_gone_or_elsewhere_are_findings() {
 }
 
 #[test]
-fn a_test_root_shows_homes_and_processes_even_if_their_home_is_gone() {
+fn processes_of_removed_homes_are_reported() {
     let test_root = tempfile::tempdir().unwrap();
     assert_eq!(leftovers_under(test_root.path()), [] as [&str; 0]);
     fs::create_dir_all(test_root.path().join("pv-abc/home")).unwrap();

@@ -1,10 +1,10 @@
 //! Steps that read stdin.
 
-use crate::stage::Stage;
+use crate::agent_env::AgentEnv;
 
 #[test]
 fn wait_input_takes_the_next_message_of_its_type() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let mut playing = stage.start("[[step]]\nwait_input = { type = 'instruction' }\n[[step]]\nsay = '{{input_key}}: {{input}}'");
     playing.send(r#"{"type":"interrupt","key":"k0"}"#);
     playing.send(r#"{"type":"instruction","key":"k1","text":"do {{pid}} this"}"#);
@@ -13,7 +13,7 @@ fn wait_input_takes_the_next_message_of_its_type() {
 
 #[test]
 fn answers_are_kept_as_json() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let mut playing =
         stage.start("[[step]]\nwait_input = { type = 'answer' }\n[[step]]\nsay = '{{input}}'");
     playing.send(r#"{"type":"answer","key":"k","request":"q1","answers":{"store":["SQLite"]}}"#);
@@ -22,8 +22,8 @@ fn answers_are_kept_as_json() {
 }
 
 #[test]
-fn lines_that_came_together_are_all_seen() {
-    let stage = Stage::new();
+fn lines_sent_together_are_all_read() {
+    let stage = AgentEnv::new();
     let mut playing = stage.start(
         "[[step]]\nrepeat = { times = 3, steps = [{ read_line = true }, { say = '<{{input}}>' }] }",
     );
@@ -33,8 +33,8 @@ fn lines_that_came_together_are_all_seen() {
 }
 
 #[test]
-fn the_end_of_stdin_ends_the_agent_as_the_step_says() {
-    let stage = Stage::new();
+fn eof_ends_the_agent_as_scripted() {
+    let stage = AgentEnv::new();
     let scenarios = [
         ("[[step]]\nwait_input = { type = 'x' }\n[[step]]\nexit = 9", 0),
         ("[[step]]\nwait_input = { type = 'x' }\non_eof = 5\n[[step]]\nexit = 9", 5),
@@ -47,8 +47,8 @@ fn the_end_of_stdin_ends_the_agent_as_the_step_says() {
 }
 
 #[test]
-fn a_line_that_is_not_json_breaks_the_scenario() {
-    let stage = Stage::new();
+fn invalid_json_line_breaks_the_scenario() {
+    let stage = AgentEnv::new();
     let mut playing = stage.start("[[step]]\nwait_input = { type = 'x' }");
     playing.send("not json");
     assert_eq!(playing.code(), Some(70));

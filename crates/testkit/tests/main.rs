@@ -1,6 +1,7 @@
 //! Integration tests of the test kit: every step kind of the scripted agent in a real process, the harness against
 //! fakes of `provost` that leave things behind, and the scripted model with real Codex.
 
+mod agent_env;
 mod children;
 mod endings;
 mod errors;
@@ -11,4 +12,3 @@ mod model;
 mod output;
 mod reports;
 mod samples;
-mod stage;

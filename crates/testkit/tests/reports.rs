@@ -2,14 +2,14 @@
 
 use provost_testkit::eventually;
 
-use crate::stage::Stage;
+use crate::agent_env::AgentEnv;
 
 /// Records its arguments, one line per call in brackets, and answers.
 const RECORDER: &str = r#"for arg in "$@"; do printf '[%s]' "$arg" >> called; done; echo >> called; echo '{"ok":true}'; echo noise >&2; exit ${RECORDER_EXIT:-0}"#;
 
 #[test]
 fn report_runs_provost_and_prints_nothing() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let provost = stage.script("recorder", RECORDER);
     let scenario = r#"
         [[step]]
@@ -34,8 +34,8 @@ fn report_runs_provost_and_prints_nothing() {
 }
 
 #[test]
-fn provost_is_found_on_the_path_if_it_is_not_named() {
-    let stage = Stage::new();
+fn provost_defaults_to_the_search_path() {
+    let stage = AgentEnv::new();
     stage.script("provost", RECORDER);
     let path = format!("{}:/usr/bin:/bin", stage.path("").display());
     let output = stage.agent("[[step]]\nreport = 'working'").env("PATH", path).output().unwrap();
@@ -44,8 +44,8 @@ fn provost_is_found_on_the_path_if_it_is_not_named() {
 }
 
 #[test]
-fn an_unexpected_answer_breaks_the_scenario() {
-    let stage = Stage::new();
+fn unexpected_exit_code_breaks_the_scenario() {
+    let stage = AgentEnv::new();
     let provost = stage.script("recorder", RECORDER);
     let play = |scenario: &str| {
         let mut agent = stage.agent(scenario);
@@ -61,8 +61,8 @@ fn an_unexpected_answer_breaks_the_scenario() {
 }
 
 #[test]
-fn a_report_after_exit_comes_only_once_the_agent_has_ended() {
-    let stage = Stage::new();
+fn report_after_exit_follows_the_exit() {
+    let stage = AgentEnv::new();
     let provost = stage.script(
         "recorder",
         &format!("kill -0 \"$(cat agent)\" 2>/dev/null && echo alive >> called\n{RECORDER}"),
@@ -82,7 +82,7 @@ fn a_report_after_exit_comes_only_once_the_agent_has_ended() {
         .env("PROVOST_BIN", provost)
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped());
-    let mut playing = Stage::started(agent);
+    let mut playing = AgentEnv::started(agent);
     assert_eq!(playing.line(), "there");
     assert!(!stage.path("called").exists());
     drop(playing.stdin.take());

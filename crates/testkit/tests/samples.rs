@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 use provost_testkit::scenario::sample;
 use serde_json::Value;
 
-use crate::stage::{AGENT, Playing, Stage};
+use crate::agent_env::{AGENT, AgentEnv, RunningAgent};
 
 /// Plays a sample with a fake `provost` that records the claims.
-fn play(stage: &Stage, name: &str, launch: u32) -> Output {
+fn play(stage: &AgentEnv, name: &str, launch: u32) -> Output {
     let provost = stage.script("recorder", "echo \"$2\" >> claims");
     let mut agent = stage.agent(sample(name).expect("a sample of that name"));
     agent
@@ -20,7 +20,7 @@ fn play(stage: &Stage, name: &str, launch: u32) -> Output {
 }
 
 #[test]
-fn the_silent_ones_are_silent() {
+fn silent_samples_are_silent() {
     for (name, code) in [("exit0_silent", 0), ("exit1_silent", 1)] {
         let output = Command::new(AGENT).arg(format!("sample:{name}")).output().unwrap();
         assert_eq!(
@@ -32,8 +32,8 @@ fn the_silent_ones_are_silent() {
 }
 
 #[test]
-fn the_reporting_ones_claim_and_end_as_their_names_say() {
-    let stage = Stage::new();
+fn reporting_samples_claim_as_named() {
+    let stage = AgentEnv::new();
     assert_eq!(play(&stage, "completed_exit0", 1).status.code(), Some(0));
     assert_eq!(play(&stage, "needs_input_exit0", 1).status.code(), Some(0));
     assert_eq!(play(&stage, "needs_input_exit0", 2).status.code(), Some(0));
@@ -43,7 +43,7 @@ fn the_reporting_ones_claim_and_end_as_their_names_say() {
 
 #[test]
 fn edits_and_completes_is_a_whole_turn() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let mut playing = stage.start(sample("edits_and_completes").unwrap());
     assert_eq!(kind(&mut playing), "ready");
     playing.send(r#"{"type":"instruction","key":"k","text":"add a change"}"#);
@@ -55,7 +55,7 @@ fn edits_and_completes_is_a_whole_turn() {
 
 #[test]
 fn asks_question_waits_for_its_answer() {
-    let stage = Stage::new();
+    let stage = AgentEnv::new();
     let mut playing = stage.start(sample("asks_question").unwrap());
     playing.send(r#"{"type":"instruction","key":"k","text":"go"}"#);
     assert_eq!([kind(&mut playing), kind(&mut playing)], ["ready", "turn_started"]);
@@ -69,7 +69,7 @@ fn asks_question_waits_for_its_answer() {
     assert_eq!(stage.read("ANSWER.json"), "{\"store\":[\"SQLite\"]}\n");
 }
 
-fn kind(playing: &mut Playing) -> String {
+fn kind(playing: &mut RunningAgent) -> String {
     let line: Value = serde_json::from_str(&playing.line()).expect("a JSON line");
     line["type"].as_str().expect("a type").to_owned()
 }

@@ -25,7 +25,7 @@ pub struct Issue {
     pub assignee_id: Option<String>,
     /// In lower case, without duplicates.
     pub labels: Vec<String>,
-    pub blocked_by: Vec<Blocker>,
+    pub blocked_by: Vec<IssueBlocker>,
     /// Whether the tracker's own rules allow work on it.
     pub dispatchable: bool,
     /// RFC 3339 in UTC, so that text order is time order.
@@ -35,7 +35,7 @@ pub struct Issue {
 
 /// Another issue that this one waits for, as far as the tracker reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blocker {
+pub struct IssueBlocker {
     pub id: Option<String>,
     pub identifier: Option<String>,
     pub state: Option<String>,
@@ -47,11 +47,11 @@ pub struct States(BTreeSet<String>);
 
 impl States {
     pub fn new<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
-        States(names.into_iter().map(|name| normal(name.as_ref())).collect())
+        States(names.into_iter().map(|name| normalize_name(name.as_ref())).collect())
     }
 
     pub fn has(&self, state: &str) -> bool {
-        self.0.contains(&normal(state))
+        self.0.contains(&normalize_name(state))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -64,14 +64,14 @@ impl States {
 }
 
 /// Returns a name in the form used for comparison.
-pub fn normal(name: &str) -> String {
+pub fn normalize_name(name: &str) -> String {
     name.trim().to_lowercase()
 }
 
 /// Normalizes labels: trimmed, in lower case, without blanks and duplicates.
-pub fn labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> {
+pub fn normalize_labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
-    for label in given.into_iter().map(|label| normal(label.as_ref())) {
+    for label in given.into_iter().map(|label| normalize_name(label.as_ref())) {
         if !label.is_empty() && !kept.contains(&label) {
             kept.push(label);
         }
@@ -80,7 +80,7 @@ pub fn labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> 
 }
 
 /// Parses a timestamp and returns it in the canonical form; None if it is invalid.
-pub fn instant(text: &str) -> Option<String> {
+pub fn normalize_instant(text: &str) -> Option<String> {
     let instant: jiff::Timestamp = text.trim().parse().ok()?;
     Some(format!("{instant:.3}"))
 }
@@ -90,7 +90,7 @@ const HASH_DIGITS: usize = 20;
 
 /// Returns the key for an issue's work. Two identifiers never share one: where characters had to be
 /// replaced, a hash of the original identifier is appended.
-pub fn key(identifier: &str) -> String {
+pub fn work_key(identifier: &str) -> String {
     let allowed = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '_' | '-');
     let replaced: String =
         identifier.chars().map(|one| if allowed(one) { one } else { '_' }).collect();
@@ -109,34 +109,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identifier_that_needs_no_change_is_its_own_key() {
-        assert_eq!(key("ABC-12.x_y"), "ABC-12.x_y");
+    fn plain_identifier_is_its_own_key() {
+        assert_eq!(work_key("ABC-12.x_y"), "ABC-12.x_y");
     }
 
     #[test]
-    fn identifiers_that_look_alike_once_replaced_have_different_keys() {
-        let keys: BTreeSet<String> = ["a/b", "a b", "a:b", "a_b", "", "ä"].map(key).into();
+    fn similar_identifiers_have_distinct_keys() {
+        let keys: BTreeSet<String> = ["a/b", "a b", "a:b", "a_b", "", "ä"].map(work_key).into();
         assert_eq!(keys.len(), 6, "{keys:?}");
-        assert_eq!(key("a/b"), key("a/b"));
+        assert_eq!(work_key("a/b"), work_key("a/b"));
     }
 
     #[test]
     fn labels_are_trimmed_lowered_and_kept_once() {
-        assert_eq!(labels([" Bug", "bug", " ", "UI "]), ["bug", "ui"]);
+        assert_eq!(normalize_labels([" Bug", "bug", " ", "UI "]), ["bug", "ui"]);
     }
 
     #[test]
     fn instants_of_all_zones_sort_as_texts() {
-        let early = instant("2026-01-01T00:30:00+01:00").unwrap();
+        let early = normalize_instant("2026-01-01T00:30:00+01:00").unwrap();
         assert_eq!(early, "2025-12-31T23:30:00.000Z");
-        assert!(early < instant("2026-01-01T00:00:00Z").unwrap());
-        assert_eq!(instant("yesterday"), None);
+        assert!(early < normalize_instant("2026-01-01T00:00:00Z").unwrap());
+        assert_eq!(normalize_instant("yesterday"), None);
     }
 
     proptest! {
         #[test]
-        fn keys_have_allowed_characters_only_and_tell_identifiers_apart(one in ".{0,30}", other in ".{0,30}") {
-            let keys = (key(&one), key(&other));
+        fn keys_are_plain_and_unique(one in ".{0,30}", other in ".{0,30}") {
+            let keys = (work_key(&one), work_key(&other));
             prop_assert!(keys.0.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)));
             prop_assert_eq!(keys.0 == keys.1, one == other);
         }

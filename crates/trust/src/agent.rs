@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    Content, Digest,
+    TrustContent, TrustDigest,
     content::CODEX,
     read::{Error, codex_files},
 };
@@ -11,11 +11,11 @@ use crate::{
 /// Returns the digest of the files that Codex would read in a worktree if it trusted it. `None` if
 /// there are no such files, or if a directory between the top and the working directory has its
 /// own, which were not shown to the user.
-pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<Digest>, Error> {
+pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<TrustDigest>, Error> {
     if has_nested(top, cwd) {
         return Ok(None);
     }
-    let content = Content::from_files(codex_files(top)?);
+    let content = TrustContent::from_files(codex_files(top)?);
     Ok((!content.is_empty()).then(|| content.digest()))
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_below_the_top_void_the_digest() {
+    fn nested_files_void_the_digest() {
         let dir = tempfile::tempdir().unwrap();
         let (top, cwd) = (dir.path(), dir.path().join("a/b"));
         fs::create_dir_all(&cwd).unwrap();

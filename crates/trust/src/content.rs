@@ -7,7 +7,7 @@ use provost_tracker::workflow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Digest;
+use crate::TrustDigest;
 
 /// Provost's project configuration file.
 pub(crate) const CONFIG: &str = "provost.toml";
@@ -42,21 +42,21 @@ const HARMLESS_KEY: &str = "codex.stall_timeout_ms";
 
 /// Everything that needs trust, by file. Empty if nothing does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
-    pub parts: Vec<Part>,
+pub struct TrustContent {
+    pub parts: Vec<ContentPart>,
 }
 
 /// The parts of one file that need trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct ContentPart {
     /// Relative to the project's top; only the file's name for a workflow elsewhere.
     pub file: String,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ContentEntry>,
 }
 
 /// One key and its value, or the whole text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ContentEntry {
     /// None for the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -67,10 +67,10 @@ pub struct Entry {
 /// How one entry differs from the previously trusted one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
-pub enum Change {
-    Added { file: String, entry: Entry },
-    Removed { file: String, entry: Entry },
-    Changed { file: String, before: Entry, after: Entry },
+pub enum ContentChange {
+    Added { file: String, entry: ContentEntry },
+    Removed { file: String, entry: ContentEntry },
+    Changed { file: String, before: ContentEntry, after: ContentEntry },
 }
 
 /// Whether a file of a project, relative to its top and with `/`, needs trust.
@@ -78,20 +78,23 @@ pub fn is_relevant(file: &str) -> bool {
     SINGLE.contains(&file) || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
 }
 
-impl Content {
+impl TrustContent {
     /// Takes the parts that need trust from the files of a project; other files are ignored.
     pub fn from_files<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
         let named = files.into_iter().map(|(name, bytes)| (name.into(), bytes));
         let relevant = named.filter(|(name, _)| is_relevant(name));
         let sorted: BTreeMap<String, Vec<u8>> = relevant.collect();
-        let parts = sorted.into_iter().map(|(file, bytes)| Part::of(file, &bytes));
-        Content { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
+        let parts = sorted.into_iter().map(|(file, bytes)| ContentPart::parse(file, &bytes));
+        TrustContent { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
     }
 
     /// Takes the parts that need trust from a workflow that is not at a project's top.
     pub fn from_workflow(name: &str, bytes: &[u8]) -> Self {
-        let part = Part { file: name.to_owned(), entries: workflow_entries(&text_of(bytes)) };
-        Content { parts: Some(part).filter(|part| !part.entries.is_empty()).into_iter().collect() }
+        let part =
+            ContentPart { file: name.to_owned(), entries: workflow_entries(&text_of(bytes)) };
+        TrustContent {
+            parts: Some(part).filter(|part| !part.entries.is_empty()).into_iter().collect(),
+        }
     }
 
     /// Whether nothing needs trust.
@@ -99,40 +102,43 @@ impl Content {
         self.parts.is_empty()
     }
 
-    pub fn digest(&self) -> Digest {
-        Digest::of(self.bytes())
+    pub fn digest(&self) -> TrustDigest {
+        TrustDigest::from_parts(self.bytes())
     }
 
     /// The files of which Codex reads more, once it trusts the project.
-    pub fn of_codex(&self) -> Self {
+    pub fn codex_part(&self) -> Self {
         let parts = self.parts.iter().filter(|part| part.file.starts_with(CODEX));
-        Content { parts: parts.cloned().collect() }
+        TrustContent { parts: parts.cloned().collect() }
     }
 
     /// Returns how this content differs from a previously trusted one.
-    pub fn changes(&self, before: &Content) -> Vec<Change> {
+    pub fn changes(&self, before: &TrustContent) -> Vec<ContentChange> {
         let (old, new) = (before.by_key(), self.by_key());
         let mut changes = Vec::new();
         for ((file, key), entry) in &new {
             let before = old.get(&(*file, *key));
             let file = (*file).to_owned();
             match before {
-                None => changes.push(Change::Added { file, entry: (*entry).clone() }),
-                Some(before) if before.value != entry.value => changes.push(Change::Changed {
-                    file,
-                    before: (*before).clone(),
-                    after: (*entry).clone(),
-                }),
+                None => changes.push(ContentChange::Added { file, entry: (*entry).clone() }),
+                Some(before) if before.value != entry.value => {
+                    changes.push(ContentChange::Changed {
+                        file,
+                        before: (*before).clone(),
+                        after: (*entry).clone(),
+                    })
+                }
                 Some(_) => {}
             }
         }
         for ((file, _), entry) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
-            changes.push(Change::Removed { file: (*file).to_owned(), entry: (*entry).clone() });
+            changes
+                .push(ContentChange::Removed { file: (*file).to_owned(), entry: (*entry).clone() });
         }
         changes
     }
 
-    fn by_key(&self) -> BTreeMap<(&str, Option<&str>), &Entry> {
+    fn by_key(&self) -> BTreeMap<(&str, Option<&str>), &ContentEntry> {
         let entries = self.parts.iter().flat_map(|part| {
             part.entries.iter().map(|entry| ((part.file.as_str(), entry.key.as_deref()), entry))
         });
@@ -155,15 +161,15 @@ impl Content {
     }
 }
 
-impl Part {
-    fn of(file: String, bytes: &[u8]) -> Self {
+impl ContentPart {
+    fn parse(file: String, bytes: &[u8]) -> Self {
         let text = text_of(bytes);
         let entries = match file.as_str() {
             CONFIG => config_entries(&text),
             WORKFLOW => workflow_entries(&text),
             _ => vec![whole(text)],
         };
-        Part { file, entries }
+        ContentPart { file, entries }
     }
 }
 
@@ -178,20 +184,21 @@ fn text_of(bytes: &[u8]) -> String {
     }
 }
 
-fn whole(value: String) -> Entry {
-    Entry { key: None, value }
+fn whole(value: String) -> ContentEntry {
+    ContentEntry { key: None, value }
 }
 
 /// A file that cannot be parsed counts as a whole.
-fn config_entries(text: &str) -> Vec<Entry> {
-    let entry = |(key, value): (String, Value)| Entry { key: Some(key), value: value.to_string() };
+fn config_entries(text: &str) -> Vec<ContentEntry> {
+    let entry =
+        |(key, value): (String, Value)| ContentEntry { key: Some(key), value: value.to_string() };
     match config_trust::entries(text) {
         Ok(entries) => entries.into_iter().map(entry).collect(),
         Err(_) => vec![whole(text.to_owned())],
     }
 }
 
-fn workflow_entries(text: &str) -> Vec<Entry> {
+fn workflow_entries(text: &str) -> Vec<ContentEntry> {
     let Ok(parts) = workflow::split(text) else { return vec![whole(text.to_owned())] };
     let mut entries = Vec::new();
     let relevant =
@@ -205,7 +212,7 @@ fn workflow_entries(text: &str) -> Vec<Entry> {
 }
 
 /// One entry for each key; a key with a dot in its name is quoted, so that no two keys look alike.
-fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
+fn flatten(key: String, value: Value, entries: &mut Vec<ContentEntry>) {
     let inner = match value {
         Value::Object(inner) if !inner.is_empty() => inner,
         Value::Object(_)
@@ -214,7 +221,7 @@ fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_) => {
-            return entries.push(Entry { key: Some(key), value: value.to_string() });
+            return entries.push(ContentEntry { key: Some(key), value: value.to_string() });
         }
     };
     for (name, value) in inner {
@@ -227,12 +234,12 @@ fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
 mod tests {
     use super::*;
 
-    fn content(files: &[(&str, &str)]) -> Content {
-        Content::from_files(files.iter().map(|(name, text)| (*name, text.as_bytes().to_vec())))
+    fn content(files: &[(&str, &str)]) -> TrustContent {
+        TrustContent::from_files(files.iter().map(|(name, text)| (*name, text.as_bytes().to_vec())))
     }
 
     #[test]
-    fn only_what_runs_or_widens_needs_trust() {
+    fn only_programs_and_rights_need_trust() {
         assert!(
             content(&[("provost.toml", "[session]\nsettle = \"1s\"\n"), ("README.md", "x")])
                 .is_empty()
@@ -249,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_counts_as_a_whole() {
+    fn unparsable_file_counts_as_a_whole() {
         for (name, text) in [("provost.toml", "a = = 1"), ("WORKFLOW.md", "---\na: [1\n---\n")] {
             let content = content(&[(name, text)]);
             assert_eq!(content.parts[0].entries, [whole(text.to_owned())], "{name}");
@@ -257,30 +264,33 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_apart_file_key_and_value() {
+    fn digest_distinguishes_file_key_and_value() {
         let setup = |text: &str| content(&[("provost.toml", text)]).digest();
         let one = setup("[worktree]\nsetup = \"a\"\n");
         assert_eq!(one, setup("# comment\nworktree.setup = \"a\"\nsession.rework = 1\n"));
         assert_ne!(one, setup("[worktree]\nsetup = \"b\"\n"));
         assert_ne!(one, setup("[worktree]\nsetup = [\"a\"]\n"));
         assert_ne!(content(&[(".mcp.json", "x")]).digest(), content(&[(".codex/x", "x")]).digest());
-        let bytes = |bytes: &[u8]| Content::from_files([(".mcp.json", bytes.to_vec())]).digest();
+        let bytes =
+            |bytes: &[u8]| TrustContent::from_files([(".mcp.json", bytes.to_vec())]).digest();
         assert_ne!(bytes(b"\xff"), bytes(b"\xfe"), "bytes that are not UTF-8 are told apart");
-        assert_eq!(one.to_string().parse::<Digest>().unwrap(), one);
+        assert_eq!(one.to_string().parse::<TrustDigest>().unwrap(), one);
     }
 
     #[test]
-    fn changes_name_what_is_new_gone_and_different() {
+    fn changes_list_added_removed_and_changed_entries() {
         let before =
             content(&[("provost.toml", "worktree.setup = \"a\"\nverify.checks = [\"x\"]\n")]);
         let after = content(&[("provost.toml", "worktree.setup = \"b\"\n"), (".mcp.json", "{}")]);
         let changes = after.changes(&before);
         assert!(
-            matches!(&changes[0], Change::Added { file, .. } if file == ".mcp.json"),
+            matches!(&changes[0], ContentChange::Added { file, .. } if file == ".mcp.json"),
             "{changes:?}"
         );
-        assert!(matches!(&changes[1], Change::Changed { after, .. } if after.value == "\"b\""));
-        assert!(matches!(&changes[2], Change::Removed { .. }));
+        assert!(
+            matches!(&changes[1], ContentChange::Changed { after, .. } if after.value == "\"b\"")
+        );
+        assert!(matches!(&changes[2], ContentChange::Removed { .. }));
         assert!(before.changes(&before).is_empty());
     }
 }

@@ -5,8 +5,8 @@
 //! [`FILES`]. They take effect only if the operator agreed to their content with `provost trust`.
 //! The user's [`TrustStore`] keeps the digests of those contents.
 //!
-//! - [`Content`] is the part of one project or workflow file that needs trust. It is pure:
-//!   [`Content::from_files`] takes names and bytes, from a checkout or from a git tree.
+//! - [`TrustContent`] is the part of one project or workflow file that needs trust. It is pure:
+//!   [`TrustContent::from_files`] takes names and bytes, from a checkout or from a git tree.
 //! - [`read`] reads it from a checkout. Files of other users, files that others can write and links
 //!   never take effect.
 //! - [`TrustStore`] answers whether a content is trusted.
@@ -21,9 +21,9 @@ mod read;
 mod store;
 
 pub use agent::{agent_digest, has_agent_files};
-pub use content::{Change, Content, Entry, FILES, Part, is_relevant};
-pub use digest::{BadDigest, Digest};
-pub use owned::Unowned;
-pub use project::{Unsafe, check_owner, find_top, main_top};
-pub use read::{Error as ReadError, Snapshot, read, read_workflow, snapshot};
-pub use store::{Agreed, Error as StoreError, MAX_CONTENTS, TrustStore, Trusted};
+pub use content::{ContentChange, ContentEntry, ContentPart, FILES, TrustContent, is_relevant};
+pub use digest::{DigestError, TrustDigest};
+pub use owned::OwnershipError;
+pub use project::{UnsafeProject, check_owner, find_top, main_top};
+pub use read::{Error as ReadError, ProjectSnapshot, read, read_workflow, snapshot};
+pub use store::{AgreedContent, Error as StoreError, MAX_CONTENTS, TrustEntry, TrustStore};

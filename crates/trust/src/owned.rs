@@ -16,47 +16,51 @@ const GROUP_WRITES: u32 = 0o020;
 
 /// Why a file or directory is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unowned {
+pub enum OwnershipError {
     OtherUser { path: PathBuf, uid: u32 },
     Writable { path: PathBuf, mode: u32 },
     Link { path: PathBuf },
     NotAFile { path: PathBuf },
 }
 
-impl Unowned {
+impl OwnershipError {
     /// The command that fixes it.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
-            Unowned::OtherUser { path, .. } => {
+            OwnershipError::OtherUser { path, .. } => {
                 format!("chown {} {}", geteuid().as_raw(), shown(path))
             }
-            Unowned::Writable { path, .. } => format!("chmod go-w {}", shown(path)),
-            Unowned::Link { path } | Unowned::NotAFile { path } => format!("ls -l {}", shown(path)),
+            OwnershipError::Writable { path, .. } => format!("chmod go-w {}", shown(path)),
+            OwnershipError::Link { path } | OwnershipError::NotAFile { path } => {
+                format!("ls -l {}", shown(path))
+            }
         }
     }
 }
 
-impl fmt::Display for Unowned {
+impl fmt::Display for OwnershipError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unowned::OtherUser { path, uid } => {
+            OwnershipError::OtherUser { path, uid } => {
                 write!(f, "{} belongs to another user (uid {uid})", path.display())
             }
-            Unowned::Writable { path, mode } => {
+            OwnershipError::Writable { path, mode } => {
                 write!(f, "{} can be written by others (mode {:03o})", path.display(), mode & 0o777)
             }
-            Unowned::Link { path } => write!(f, "{} is a symbolic link", path.display()),
-            Unowned::NotAFile { path } => write!(f, "{} is not a regular file", path.display()),
+            OwnershipError::Link { path } => write!(f, "{} is a symbolic link", path.display()),
+            OwnershipError::NotAFile { path } => {
+                write!(f, "{} is not a regular file", path.display())
+            }
         }
     }
 }
 
 /// Checks owner and mode of a file or directory; links are not followed. `None` if it does not
 /// exist.
-pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unowned>>> {
+pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, OwnershipError>>> {
     match fs::symlink_metadata(path) {
-        Ok(found) => Ok(Some(judge(path, &found).map(|()| found))),
+        Ok(found) => Ok(Some(check_metadata(path, &found).map(|()| found))),
         Err(why) if is_absent(&why) => Ok(None),
         Err(why) => Err(why),
     }
@@ -64,36 +68,40 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unown
 
 /// Reads a regular file that only the user can change. The checked file is the one that is read. A
 /// pipe in its place does not block. `None` if it does not exist.
-pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, Unowned>>> {
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, OwnershipError>>> {
     let file = match agent_file::open(path) {
         Ok(file) => file,
         Err(agent_file::Error::Io { source, .. }) if is_absent(&source) => return Ok(None),
         Err(agent_file::Error::NotRegular(path)) => {
             let is_link = path.is_symlink();
-            let why = if is_link { Unowned::Link { path } } else { Unowned::NotAFile { path } };
+            let why = if is_link {
+                OwnershipError::Link { path }
+            } else {
+                OwnershipError::NotAFile { path }
+            };
             return Ok(Some(Err(why)));
         }
         Err(agent_file::Error::Io { source, .. }) => return Err(source),
         Err(why) => return Err(why.into()),
     };
-    if let Err(why) = judge(path, &file.metadata()?) {
+    if let Err(why) = check_metadata(path, &file.metadata()?) {
         return Ok(Some(Err(why)));
     }
     Ok(Some(Ok(agent_file::read_opened(file, path, limit)?)))
 }
 
-fn judge(path: &Path, found: &fs::Metadata) -> Result<(), Unowned> {
+fn check_metadata(path: &Path, found: &fs::Metadata) -> Result<(), OwnershipError> {
     let path = || path.to_owned();
     if found.file_type().is_symlink() {
-        return Err(Unowned::Link { path: path() });
+        return Err(OwnershipError::Link { path: path() });
     }
-    let users = Users::current();
-    if !users.own(found.uid()) {
-        return Err(Unowned::OtherUser { path: path(), uid: found.uid() });
+    let users = FileOwners::current();
+    if !users.may_own(found.uid()) {
+        return Err(OwnershipError::OtherUser { path: path(), uid: found.uid() });
     }
     let mode = found.mode();
     if mode & OTHERS_WRITE != 0 || (mode & GROUP_WRITES != 0 && !users.is_private(found.gid())) {
-        return Err(Unowned::Writable { path: path(), mode });
+        return Err(OwnershipError::Writable { path: path(), mode });
     }
     Ok(())
 }
@@ -103,13 +111,13 @@ fn is_absent(why: &io::Error) -> bool {
 }
 
 /// Who may own a file.
-struct Users {
+struct FileOwners {
     effective: u32,
     /// The user who called `sudo`. As in git, root may use that user's files.
     caller: Option<u32>,
 }
 
-impl Users {
+impl FileOwners {
     #[expect(
         clippy::disallowed_methods,
         reason = "git reads this variable the same way, for root only"
@@ -117,10 +125,10 @@ impl Users {
     fn current() -> Self {
         let effective = geteuid().as_raw();
         let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-        Users { effective, caller: if effective == 0 { caller } else { None } }
+        FileOwners { effective, caller: if effective == 0 { caller } else { None } }
     }
 
-    fn own(&self, uid: u32) -> bool {
+    fn may_own(&self, uid: u32) -> bool {
         uid == self.effective || self.caller == Some(uid)
     }
 
@@ -200,10 +208,10 @@ mod tests {
         assert!(unowned.fix().starts_with("chmod go-w "), "{unowned}");
         let link = dir.path().join("b");
         symlink(&file, &link).unwrap();
-        assert!(matches!(read(&link, 10).unwrap().unwrap(), Err(Unowned::Link { .. })));
+        assert!(matches!(read(&link, 10).unwrap().unwrap(), Err(OwnershipError::Link { .. })));
         let pipe = dir.path().join("c");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600))
             .unwrap();
-        assert!(matches!(read(&pipe, 10).unwrap().unwrap(), Err(Unowned::NotAFile { .. })));
+        assert!(matches!(read(&pipe, 10).unwrap().unwrap(), Err(OwnershipError::NotAFile { .. })));
     }
 }

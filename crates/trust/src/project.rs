@@ -8,7 +8,7 @@ use std::{
 use provost_sys::agent_file;
 
 use crate::{
-    Unowned,
+    OwnershipError,
     owned::{self, check},
 };
 
@@ -17,9 +17,9 @@ const MAX_GIT_FILE: u64 = 8 << 10;
 
 /// Why nothing in a project takes effect.
 #[derive(Debug, thiserror::Error)]
-pub enum Unsafe {
+pub enum UnsafeProject {
     #[error("{0}")]
-    Unowned(Unowned),
+    Unowned(OwnershipError),
     #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
@@ -33,12 +33,12 @@ pub fn find_top(cwd: &Path) -> Option<PathBuf> {
 }
 
 /// Checks that a project's top and its `.git` belong to the user, and that no other user can write them.
-pub fn check_owner(top: &Path) -> Result<(), Unsafe> {
+pub fn check_owner(top: &Path) -> Result<(), UnsafeProject> {
     for path in [top.to_owned(), top.join(".git")] {
         match check(&path) {
             Ok(Some(Ok(_)) | None) => {}
-            Ok(Some(Err(why))) => return Err(Unsafe::Unowned(why)),
-            Err(source) => return Err(Unsafe::Unreadable { path, source }),
+            Ok(Some(Err(why))) => return Err(UnsafeProject::Unowned(why)),
+            Err(source) => return Err(UnsafeProject::Unreadable { path, source }),
         }
     }
     Ok(())
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_is_found_from_below() {
+    fn project_is_found_from_a_subdirectory() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
         fs::create_dir_all(&below).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_belongs_to_the_repository_that_knows_it() {
+    fn worktree_belongs_to_repository_that_lists_it() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let (main, linked) = (root.join("main"), root.join("linked"));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Content, Unowned, Unsafe, check_owner,
+    OwnershipError, TrustContent, UnsafeProject, check_owner,
     content::{CODEX, CONFIG, SINGLE},
     owned::{self, check},
 };
@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
-    Unowned(Unowned),
+    Unowned(OwnershipError),
     #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{} contains more than {MAX_FILES} files or {MAX_BYTES} bytes, or is more than {MAX_DEPTH} directories deep", .path.display())]
@@ -44,10 +44,10 @@ impl Error {
     pub fn path(&self) -> &Path {
         match self {
             Error::Unowned(
-                Unowned::OtherUser { path, .. }
-                | Unowned::Writable { path, .. }
-                | Unowned::Link { path }
-                | Unowned::NotAFile { path },
+                OwnershipError::OtherUser { path, .. }
+                | OwnershipError::Writable { path, .. }
+                | OwnershipError::Link { path }
+                | OwnershipError::NotAFile { path },
             )
             | Error::Unreadable { path, .. }
             | Error::TooMany { path } => path,
@@ -55,31 +55,31 @@ impl Error {
     }
 }
 
-impl From<Unsafe> for Error {
-    fn from(why: Unsafe) -> Self {
+impl From<UnsafeProject> for Error {
+    fn from(why: UnsafeProject) -> Self {
         match why {
-            Unsafe::Unowned(why) => Error::Unowned(why),
-            Unsafe::Unreadable { path, source } => Error::Unreadable { path, source },
+            UnsafeProject::Unowned(why) => Error::Unowned(why),
+            UnsafeProject::Unreadable { path, source } => Error::Unreadable { path, source },
         }
     }
 }
 
 /// A project's files, read once, so that the checked content is the one that is used.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot {
-    pub content: Content,
+pub struct ProjectSnapshot {
+    pub content: TrustContent,
     /// The text of `provost.toml`, if there is one.
     pub config: Option<Vec<u8>>,
 }
 
 /// Reads the content that needs trust in a project. A project without such files has an empty
 /// content, regardless of its owner: there is nothing to trust.
-pub fn read(top: &Path) -> Result<Content, Error> {
+pub fn read(top: &Path) -> Result<TrustContent, Error> {
     snapshot(top).map(|snapshot| snapshot.content)
 }
 
 /// Reads the content that needs trust in a project, and its configuration.
-pub fn snapshot(top: &Path) -> Result<Snapshot, Error> {
+pub fn snapshot(top: &Path) -> Result<ProjectSnapshot, Error> {
     let mut files = Vec::new();
     for name in SINGLE {
         if let Some((directory, _)) = name.split_once('/') {
@@ -94,14 +94,14 @@ pub fn snapshot(top: &Path) -> Result<Snapshot, Error> {
         check_owner(top)?;
     }
     let config = files.iter().find(|(name, _)| name == CONFIG).map(|(_, bytes)| bytes.clone());
-    Ok(Snapshot { content: Content::from_files(files), config })
+    Ok(ProjectSnapshot { content: TrustContent::from_files(files), config })
 }
 
 /// Reads the content that needs trust in one workflow file.
-pub fn read_workflow(path: &Path) -> Result<Content, Error> {
+pub fn read_workflow(path: &Path) -> Result<TrustContent, Error> {
     let bytes = read_file(path)?.unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Content::from_workflow(&name, &bytes))
+    Ok(TrustContent::from_workflow(&name, &bytes))
 }
 
 /// Every file below `.codex`, relative to the top.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_an_error() {
+    fn file_writable_by_others_is_an_error() {
         let dir = project();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(read(dir.path()).unwrap().is_empty(), "there is nothing to trust");
@@ -195,6 +195,6 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         read(dir.path()).unwrap();
         symlink("/etc", dir.path().join(".codex")).unwrap();
-        assert!(matches!(read(dir.path()), Err(Error::Unowned(Unowned::Link { .. }))));
+        assert!(matches!(read(dir.path()), Err(Error::Unowned(OwnershipError::Link { .. }))));
     }
 }

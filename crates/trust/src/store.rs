@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Content, Digest, Unowned, main_top,
+    OwnershipError, TrustContent, TrustDigest, main_top,
     owned::{self, check},
 };
 
@@ -34,24 +34,24 @@ pub struct TrustStore {
 
 /// A project, or a workflow file, with the contents that the user agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trusted {
+pub struct TrustEntry {
     pub path: PathBuf,
     /// The newest first.
-    pub contents: Vec<Agreed>,
+    pub contents: Vec<AgreedContent>,
 }
 
 /// A content that the user agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agreed {
-    pub digest: Digest,
-    pub content: Content,
+pub struct AgreedContent {
+    pub digest: TrustDigest,
+    pub content: TrustContent,
 }
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the trust store is not safe to use: {0}")]
-    Unowned(Unowned),
+    Unowned(OwnershipError),
     #[error("cannot {action} the trust store's {}: {source}", .path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is not UTF-8, so it cannot be trusted", .0.display())]
@@ -67,12 +67,12 @@ impl TrustStore {
 
     /// Whether the user agreed to this content of a project. Consent for the main checkout of a
     /// repository also applies to its linked worktrees. An empty content needs no trust.
-    pub fn is_trusted(&self, top: &Path, digest: &Digest) -> Result<bool, Error> {
+    pub fn is_trusted(&self, top: &Path, digest: &TrustDigest) -> Result<bool, Error> {
         let agreed = |path: &Path| -> Result<bool, Error> {
             let found = self.find(path)?;
             Ok(found.is_some_and(|found| found.contents.iter().any(|one| one.digest == *digest)))
         };
-        if *digest == Content::default().digest() || agreed(top)? {
+        if *digest == TrustContent::default().digest() || agreed(top)? {
             return Ok(true);
         }
         main_top(top).map_or(Ok(false), |main| agreed(&main))
@@ -80,8 +80,8 @@ impl TrustStore {
 
     /// Returns the content that the user agreed to last, for a project or the main checkout of its
     /// repository.
-    pub fn last(&self, top: &Path) -> Result<Option<Content>, Error> {
-        let newest = |found: Option<Trusted>| {
+    pub fn last_agreed(&self, top: &Path) -> Result<Option<TrustContent>, Error> {
+        let newest = |found: Option<TrustEntry>| {
             found.and_then(|found| found.contents.into_iter().next()).map(|one| one.content)
         };
         if let Some(content) = newest(self.find(top)?) {
@@ -92,13 +92,13 @@ impl TrustStore {
     }
 
     /// Records that the user agreed to a content of a project. Only the operator may trigger this.
-    pub fn trust(&self, top: &Path, content: &Content) -> Result<(), Error> {
+    pub fn trust(&self, top: &Path, content: &TrustContent) -> Result<(), Error> {
         let digest = content.digest();
         let mut trusted = self
             .find(top)?
-            .unwrap_or_else(|| Trusted { path: top.to_owned(), contents: Vec::new() });
+            .unwrap_or_else(|| TrustEntry { path: top.to_owned(), contents: Vec::new() });
         trusted.contents.retain(|one| one.digest != digest);
-        trusted.contents.insert(0, Agreed { digest, content: content.clone() });
+        trusted.contents.insert(0, AgreedContent { digest, content: content.clone() });
         trusted.contents.truncate(MAX_CONTENTS);
         self.write(&trusted)
     }
@@ -114,7 +114,7 @@ impl TrustStore {
     }
 
     /// Every project, by its path.
-    pub fn list(&self) -> Result<Vec<Trusted>, Error> {
+    pub fn list(&self) -> Result<Vec<TrustEntry>, Error> {
         let failed = |source| Error::File { action: "list", path: self.dir.clone(), source };
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -132,12 +132,12 @@ impl TrustStore {
         Ok(all)
     }
 
-    fn find(&self, top: &Path) -> Result<Option<Trusted>, Error> {
+    fn find(&self, top: &Path) -> Result<Option<TrustEntry>, Error> {
         let found = self.read(&self.entry(top)?)?;
         Ok(found.filter(|found| found.path == top))
     }
 
-    fn read(&self, path: &Path) -> Result<Option<Trusted>, Error> {
+    fn read(&self, path: &Path) -> Result<Option<TrustEntry>, Error> {
         match check(&self.dir) {
             Ok(Some(Ok(_)) | None) => {}
             Ok(Some(Err(why))) => return Err(Error::Unowned(why)),
@@ -157,7 +157,7 @@ impl TrustStore {
     }
 
     /// Writes an entry atomically, so that no reader sees a part of it.
-    fn write(&self, trusted: &Trusted) -> Result<(), Error> {
+    fn write(&self, trusted: &TrustEntry) -> Result<(), Error> {
         let path = self.entry(&trusted.path)?;
         let failed = |source| Error::File { action: "write", path: path.clone(), source };
         let bytes =
@@ -188,12 +188,12 @@ mod tests {
 
     use super::*;
 
-    fn content(text: &str) -> Content {
-        Content::from_files([(".mcp.json", text.as_bytes().to_vec())])
+    fn content(text: &str) -> TrustContent {
+        TrustContent::from_files([(".mcp.json", text.as_bytes().to_vec())])
     }
 
     #[test]
-    fn only_agreed_contents_of_that_project_are_trusted() {
+    fn only_agreed_contents_are_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let store = TrustStore::open(dir.path());
         let (one, two) = (Path::new("/p/one"), Path::new("/p/two"));
@@ -203,17 +203,17 @@ mod tests {
         assert!(store.is_trusted(one, &a.digest()).unwrap());
         assert!(!store.is_trusted(one, &b.digest()).unwrap());
         assert!(!store.is_trusted(two, &a.digest()).unwrap());
-        assert!(store.is_trusted(two, &Content::default().digest()).unwrap());
+        assert!(store.is_trusted(two, &TrustContent::default().digest()).unwrap());
         store.trust(one, &b).unwrap();
         assert!(store.is_trusted(one, &a.digest()).unwrap(), "an earlier content stays trusted");
-        assert_eq!(store.last(one).unwrap(), Some(b));
+        assert_eq!(store.last_agreed(one).unwrap(), Some(b));
         assert_eq!(store.list().unwrap().len(), 1);
         assert!(store.revoke(one).unwrap() && !store.revoke(one).unwrap());
         assert!(!store.is_trusted(one, &a.digest()).unwrap());
     }
 
     #[test]
-    fn so_many_contents_are_kept() {
+    fn number_of_contents_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let store = TrustStore::open(dir.path());
         let top = Path::new("/p");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_others_can_write_is_an_error() {
+    fn store_writable_by_others_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let store = TrustStore::open(dir.path());
         let top = Path::new("/p");

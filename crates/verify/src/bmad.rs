@@ -5,15 +5,15 @@
 //! is verified.
 
 use crate::{
-    key::Key,
-    project::Project,
-    reason::Reason,
-    story::{self, Sprint, Status},
+    key::WorkKey,
+    project::ProjectDir,
+    reason::UnverifiedReason,
+    story::{self, Sprint, StoryStatus},
 };
 
 /// A workflow of BMAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workflow {
+pub enum BmadWorkflow {
     Create,
     Dev,
     Automate,
@@ -24,9 +24,14 @@ pub enum Workflow {
 /// The required form of an epic's key.
 const EPIC_KEY: &str = "an epic such as 3 or epic-3, or one of its stories";
 
-impl Workflow {
-    pub const ALL: [Workflow; 5] =
-        [Workflow::Create, Workflow::Dev, Workflow::Automate, Workflow::Review, Workflow::Retro];
+impl BmadWorkflow {
+    pub const ALL: [BmadWorkflow; 5] = [
+        BmadWorkflow::Create,
+        BmadWorkflow::Dev,
+        BmadWorkflow::Automate,
+        BmadWorkflow::Review,
+        BmadWorkflow::Retro,
+    ];
 
     /// The name of its verifier.
     pub fn verifier(self) -> &'static str {
@@ -40,13 +45,13 @@ impl Workflow {
     }
 
     /// Finds a workflow by the name of its verifier.
-    pub fn of_verifier(name: &str) -> Option<Self> {
+    pub fn from_verifier_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workflow| workflow.verifier() == name)
     }
 
     /// The statuses that prove it, of a story or of a retrospective. Older versions of BMAD write
     /// `drafted` and `ready-for-review`.
-    pub fn counts(self) -> &'static [&'static str] {
+    pub fn accepted_statuses(self) -> &'static [&'static str] {
         match self {
             Self::Create => {
                 &["drafted", "ready-for-dev", "in-progress", "review", "ready-for-review", "done"]
@@ -58,7 +63,7 @@ impl Workflow {
     }
 
     /// Whether a key has the required form.
-    pub(crate) fn fits(self, key: &Key) -> Result<(), Reason> {
+    pub(crate) fn check_key(self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
             Self::Retro => epic(key).map(drop),
             Self::Create | Self::Dev | Self::Automate | Self::Review => {
@@ -68,26 +73,30 @@ impl Workflow {
     }
 
     /// Checks the result of the workflow.
-    pub(crate) fn check(self, project: &Project, key: &Key) -> Result<String, Reason> {
+    pub(crate) fn check(
+        self,
+        project: &ProjectDir,
+        key: &WorkKey,
+    ) -> Result<String, UnverifiedReason> {
         match self {
             Self::Retro => self.retro(project, key),
             Self::Create => {
                 // A status without a story would claim that there is something to develop.
-                story::is_there(project, key)?;
+                story::check_exists(project, key)?;
                 self.story(project, key)
             }
             Self::Dev | Self::Automate | Self::Review => self.story(project, key),
         }
     }
 
-    fn story(self, project: &Project, key: &Key) -> Result<String, Reason> {
+    fn story(self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
         let in_sprint = Sprint::read(project).and_then(|sprint| sprint.story(key));
-        let first = match in_sprint.and_then(|status| self.counted(&status)) {
+        let first = match in_sprint.and_then(|status| self.check_status(&status)) {
             Ok(because) => return Ok(because),
             Err(reason) if reason.is_absence() || is_status(&reason) => reason,
             Err(reason) => return Err(reason),
         };
-        match story::status(project, key).and_then(|status| self.counted(&status)) {
+        match story::status(project, key).and_then(|status| self.check_status(&status)) {
             // The sprint's status is more informative than a story without one.
             Err(reason) if reason.is_absence() && is_status(&first) => Err(first),
             other => other,
@@ -95,36 +104,37 @@ impl Workflow {
     }
 
     /// Checks that all stories of the epic are done, and that its retrospective was held.
-    fn retro(self, project: &Project, key: &Key) -> Result<String, Reason> {
+    fn retro(self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
         let epic = epic(key)?;
         let sprint = Sprint::read(project)?;
         for story in sprint.epic(epic)? {
-            Self::Review.counted(&story)?;
+            Self::Review.check_status(&story)?;
         }
-        self.counted(&sprint.entry(&format!("epic-{epic}-retrospective"))?)
+        self.check_status(&sprint.entry(&format!("epic-{epic}-retrospective"))?)
     }
 
-    fn counted(self, status: &Status) -> Result<String, Reason> {
-        let Status { path, field, written } = status;
-        if self.counts().contains(&status.word().as_str()) {
+    fn check_status(self, status: &StoryStatus) -> Result<String, UnverifiedReason> {
+        let StoryStatus { path, field, written } = status;
+        if self.accepted_statuses().contains(&status.normalized().as_str()) {
             return Ok(format!("{field} of {path} is {written:?}"));
         }
-        Err(Reason::Differs {
+        Err(UnverifiedReason::Differs {
             path: path.clone(),
             field: field.clone(),
-            expected: self.counts().join(" or "),
+            expected: self.accepted_statuses().join(" or "),
             found: written.clone(),
         })
     }
 }
 
-fn epic(key: &Key) -> Result<&str, Reason> {
-    key.epic().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY })
+fn epic(key: &WorkKey) -> Result<&str, UnverifiedReason> {
+    key.epic()
+        .ok_or_else(|| UnverifiedReason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY })
 }
 
 /// Whether a status was found that does not count.
-fn is_status(reason: &Reason) -> bool {
-    matches!(reason, Reason::Differs { .. })
+fn is_status(reason: &UnverifiedReason) -> bool {
+    matches!(reason, UnverifiedReason::Differs { .. })
 }
 
 #[cfg(test)]
@@ -139,7 +149,7 @@ mod tests {
     const STORY: &str = "_bmad-output/implementation-artifacts/1-2-login.md";
 
     fn check(
-        workflow: Workflow,
+        workflow: BmadWorkflow,
         key: &str,
         files: &[(&str, &str)],
     ) -> Result<String, &'static str> {
@@ -149,8 +159,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let project = Project::open(dir.path()).unwrap();
-        workflow.check(&project, &Key::parse(key).unwrap()).map_err(|reason| reason.word())
+        let project = ProjectDir::open(dir.path()).unwrap();
+        workflow.check(&project, &WorkKey::parse(key).unwrap()).map_err(|reason| reason.as_str())
     }
 
     fn sprint(entries: &str) -> String {
@@ -162,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn each_workflow_has_its_statuses() {
+    fn workflows_accept_their_statuses() {
         let statuses =
             ["backlog", "drafted", "ready-for-dev", "in-progress", "review", "done", "deferred"];
         let table = [
-            (Workflow::Create, [false, true, true, true, true, true, false]),
-            (Workflow::Dev, [false, false, false, false, true, true, false]),
-            (Workflow::Automate, [false, false, false, false, true, true, false]),
-            (Workflow::Review, [false, false, false, false, false, true, false]),
+            (BmadWorkflow::Create, [false, true, true, true, true, true, false]),
+            (BmadWorkflow::Dev, [false, false, false, false, true, true, false]),
+            (BmadWorkflow::Automate, [false, false, false, false, true, true, false]),
+            (BmadWorkflow::Review, [false, false, false, false, false, true, false]),
         ];
         for (workflow, counts) in table {
             for (status, counts) in statuses.into_iter().zip(counts) {
@@ -192,23 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_have_any_of_its_forms_and_never_means_another_story() {
+    fn key_forms_match_only_their_story() {
         let text = sprint("  1-2-login: done\n  1-20-logout: review\n  2-1-x: done\n");
         let files = [(SPRINT, text.as_str())];
         for key in ["1-2", "1.2", "1-2-login"] {
-            assert!(check(Workflow::Review, key, &files).is_ok(), "{key}");
+            assert!(check(BmadWorkflow::Review, key, &files).is_ok(), "{key}");
         }
         for key in ["1-20", "1.20"] {
-            assert_eq!(check(Workflow::Review, key, &files), Err("differs"), "{key}");
+            assert_eq!(check(BmadWorkflow::Review, key, &files), Err("differs"), "{key}");
         }
         for key in ["1-2-log", "1-2-login-x", "1-1", "12-1"] {
-            assert_eq!(check(Workflow::Review, key, &files), Err("no_file"), "{key}");
+            assert_eq!(check(BmadWorkflow::Review, key, &files), Err("no_file"), "{key}");
         }
-        assert_eq!(check(Workflow::Review, "login", &files), Err("key"));
+        assert_eq!(check(BmadWorkflow::Review, "login", &files), Err("key"));
     }
 
     #[test]
-    fn the_story_itself_may_say_it_where_the_sprint_does_not() {
+    fn story_status_is_fallback_for_sprint() {
         let (done, behind) = (story("Done"), sprint("  1-2-login: review\n"));
         let other = sprint("  1-3-x: done\n");
         for files in [
@@ -218,12 +228,12 @@ mod tests {
             &[(STORY, "---\nstatus: done\n---\n# Story")],
             &[("docs/stories/1-2-login.md", &done)],
         ] {
-            assert!(check(Workflow::Review, "1-2", files).is_ok(), "{files:?}");
+            assert!(check(BmadWorkflow::Review, "1-2", files).is_ok(), "{files:?}");
         }
     }
 
     #[test]
-    fn what_is_broken_missing_or_there_twice_is_not_verified() {
+    fn broken_or_ambiguous_status_is_unverified() {
         let (done, good) = (story("done"), sprint("  1-2-login: done\n"));
         let twice = sprint("  1-2-login: done\n  1-2-signin: review\n");
         let again = sprint("  1-2-login: review\n  1-2-login: done\n");
@@ -245,23 +255,23 @@ mod tests {
             ("several_fields", &[(STORY, "\u{feff}---\nstatus: review\n---\nStatus: done\n")]),
         ];
         for (word, files) in cases {
-            assert_eq!(check(Workflow::Review, "1-2", files), Err(*word), "{files:?}");
+            assert_eq!(check(BmadWorkflow::Review, "1-2", files), Err(*word), "{files:?}");
         }
-        assert!(check(Workflow::Review, "1-2", &[(SPRINT, &good)]).is_ok());
-        assert_eq!(check(Workflow::Create, "1-2", &[(SPRINT, &good)]), Err("no_file"));
+        assert!(check(BmadWorkflow::Review, "1-2", &[(SPRINT, &good)]).is_ok());
+        assert_eq!(check(BmadWorkflow::Create, "1-2", &[(SPRINT, &good)]), Err("no_file"));
     }
 
     #[test]
-    fn a_story_is_created_when_its_file_can_be_read() {
+    fn created_story_needs_readable_file() {
         let create = |make: &dyn Fn(&Path)| {
             let dir = tempfile::tempdir().unwrap();
             let (text, story) = (sprint("  1-2-login: ready-for-dev\n"), dir.path().join(STORY));
             fs::create_dir_all(story.parent().unwrap()).unwrap();
             fs::write(dir.path().join(SPRINT), text).unwrap();
             make(&story);
-            let project = Project::open(dir.path()).unwrap();
-            let key = Key::parse("1-2").unwrap();
-            Workflow::Create.check(&project, &key).map_err(|reason| reason.word())
+            let project = ProjectDir::open(dir.path()).unwrap();
+            let key = WorkKey::parse("1-2").unwrap();
+            BmadWorkflow::Create.check(&project, &key).map_err(|reason| reason.as_str())
         };
         let outside = tempfile::NamedTempFile::new().unwrap();
         fs::write(outside.path(), "# Story\n").unwrap();
@@ -282,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_in_code_or_in_a_comment_says_nothing() {
+    fn status_in_code_or_comment_is_ignored() {
         for text in [
             "# Story\n\n```\nStatus: done\n```\n",
             "```yaml\n~~~\n``\nStatus: done\n",
@@ -292,7 +302,11 @@ mod tests {
             "<!-- a --> <!-- b\nStatus: done\n-->\n",
             "<!--\n```\n-->\n```\nStatus: done\n```\n",
         ] {
-            assert_eq!(check(Workflow::Review, "1-2", &[(STORY, text)]), Err("no_field"), "{text}");
+            assert_eq!(
+                check(BmadWorkflow::Review, "1-2", &[(STORY, text)]),
+                Err("no_field"),
+                "{text}"
+            );
         }
         for text in [
             "```\nStatus: review\n## x\n```\nStatus: done\n",
@@ -300,20 +314,20 @@ mod tests {
             "<!-->\n```a```\nStatus: done\n",
             "````\n```\n<!--\n`````\nStatus: done\n",
         ] {
-            assert!(check(Workflow::Review, "1-2", &[(STORY, text)]).is_ok(), "{text}");
+            assert!(check(BmadWorkflow::Review, "1-2", &[(STORY, text)]).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn a_sprint_behind_a_link_that_leads_nowhere_is_broken() {
+    fn dangling_sprint_link_is_broken() {
         let dir = tempfile::tempdir().unwrap();
         let second = dir.path().join("_bmad-output/sprint-status.yaml");
         fs::create_dir_all(dir.path().join(SPRINT).parent().unwrap()).unwrap();
         fs::write(second, sprint("  1-2-login: done\n")).unwrap();
         let check = || {
-            let project = Project::open(dir.path()).unwrap();
-            let checked = Workflow::Review.check(&project, &Key::parse("1-2").unwrap());
-            checked.map_err(|reason| reason.word())
+            let project = ProjectDir::open(dir.path()).unwrap();
+            let checked = BmadWorkflow::Review.check(&project, &WorkKey::parse("1-2").unwrap());
+            checked.map_err(|reason| reason.as_str())
         };
         assert!(check().is_ok());
         symlink("gone.yaml", dir.path().join(SPRINT)).unwrap();
@@ -321,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn a_retrospective_needs_its_own_entry_and_all_stories_done() {
+    fn retro_needs_entry_and_done_stories() {
         let retro = |entries: &str, key: &str| {
-            check(Workflow::Retro, key, &[(SPRINT, sprint(entries).as_str())])
+            check(BmadWorkflow::Retro, key, &[(SPRINT, sprint(entries).as_str())])
         };
         let done = "  1-1-a: done\n  1-2-b: done\n  2-1-c: backlog\n";
         let held = format!("{done}  epic-1-retrospective: done\n");

@@ -4,22 +4,22 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{project::Text, reason::Reason};
+use crate::{project::ProjectText, reason::UnverifiedReason};
 
 /// The delimiter line around front matter.
 const FENCE: &str = "---";
 
 /// The format of a file, by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum FileFormat {
     Yaml,
     Json,
     Toml,
     FrontMatter,
 }
 
-impl Format {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+impl FileFormat {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "yaml" | "yml" => Some(Self::Yaml),
             "json" => Some(Self::Json),
@@ -30,7 +30,7 @@ impl Format {
     }
 
     /// Parses the whole file. A duplicate key is an error in each of the formats.
-    pub(crate) fn parse(self, read: &Text) -> Result<Value, Reason> {
+    pub(crate) fn parse(self, read: &ProjectText) -> Result<Value, UnverifiedReason> {
         let text = read.text.strip_prefix('\u{feff}').unwrap_or(&read.text);
         let parsed = match self {
             Self::Yaml => yaml(text),
@@ -38,7 +38,7 @@ impl Format {
             Self::Toml => toml::from_str(text).map_err(|why: toml::de::Error| why.message().into()),
             Self::FrontMatter => front_matter(text),
         };
-        parsed.map_err(|why| Reason::Malformed { path: read.path.clone(), why })
+        parsed.map_err(|why| UnverifiedReason::Malformed { path: read.path.clone(), why })
     }
 }
 
@@ -47,11 +47,10 @@ pub(crate) fn find<'v>(
     value: &'v Value,
     segments: &[String],
     path: &str,
-) -> Result<&'v Value, Reason> {
-    segments
-        .iter()
-        .try_fold(value, |at, segment| at.get(segment))
-        .ok_or_else(|| Reason::NoField { path: path.to_owned(), field: segments.join(".") })
+) -> Result<&'v Value, UnverifiedReason> {
+    segments.iter().try_fold(value, |at, segment| at.get(segment)).ok_or_else(|| {
+        UnverifiedReason::NoField { path: path.to_owned(), field: segments.join(".") }
+    })
 }
 
 /// Returns the text of a scalar value; None for lists, tables and null.
@@ -79,11 +78,11 @@ fn json(text: &str) -> Result<Value, String> {
 }
 
 fn front_matter(text: &str) -> Result<Value, String> {
-    yaml(head(text)?.ok_or("it has no front matter between lines of ---")?)
+    yaml(front_matter_text(text)?.ok_or("it has no front matter between lines of ---")?)
 }
 
 /// Returns the text between the fences at the start, if there is front matter.
-pub(crate) fn head(text: &str) -> Result<Option<&str>, String> {
+pub(crate) fn front_matter_text(text: &str) -> Result<Option<&str>, String> {
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else { return Ok(None) };
     let mut end = first.len();
@@ -101,12 +100,12 @@ mod tests {
     use super::*;
 
     fn get(name: &str, text: &str, field: &str) -> Result<Option<String>, &'static str> {
-        let read = Text { path: name.to_owned(), text: text.to_owned() };
-        let format = Format::of(Path::new(name)).unwrap();
+        let read = ProjectText { path: name.to_owned(), text: text.to_owned() };
+        let format = FileFormat::from_path(Path::new(name)).unwrap();
         let segments: Vec<String> = field.split('.').map(str::to_owned).collect();
         let found =
             format.parse(&read).and_then(|value| find(&value, &segments, name).map(text_of));
-        found.map_err(|why| why.word())
+        found.map_err(|why| why.as_str())
     }
 
     #[test]
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_value_has_no_text() {
+    fn non_scalar_value_has_no_text() {
         for text in ["x:", "x: []", "x: {}", "x: null"] {
             assert_eq!(get("a.yaml", text, "x"), Ok(None), "{text}");
         }
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_to_who_wrote_the_file() {
+    fn yaml_errors_address_the_user() {
         for (text, what) in [("x: a\nx: b", "x"), ("x: [1", "line 1")] {
             let why = yaml(text).unwrap_err();
             assert!(why.contains(what) && why.contains("line"), "{why}");
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_says_nothing() {
+    fn broken_file_is_an_error() {
         for (name, text) in [
             ("a.yaml", "x: [1"),
             ("a.yaml", "x: done\nx: open"),

@@ -7,7 +7,7 @@ const MAX_KEY: usize = 128;
 /// starts with a letter or a digit and does not contain `..`. So it is always a single name, never
 /// an option, a pattern or a path to another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key(String);
+pub struct WorkKey(String);
 
 /// What is wrong with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,14 +18,14 @@ pub struct KeyFault;
 
 /// The numbers in a key of BMAD: `1.2`, `1-2` or `1-2-login`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers<'k> {
+pub(crate) struct StoryNumbers<'k> {
     pub(crate) epic: &'k str,
     pub(crate) story: &'k str,
     /// The part after the numbers, such as `login`.
     pub(crate) slug: Option<&'k str>,
 }
 
-impl Key {
+impl WorkKey {
     /// Parses a key.
     pub fn parse(text: &str) -> Result<Self, KeyFault> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -41,7 +41,7 @@ impl Key {
     }
 
     /// Returns the numbers of epic and story, if the key has them.
-    pub(crate) fn numbers(&self) -> Option<Numbers<'_>> {
+    pub(crate) fn numbers(&self) -> Option<StoryNumbers<'_>> {
         let (epic, rest) = self.0.split_once(['.', '-'])?;
         let dashed = self.0.as_bytes().get(epic.len()) == Some(&b'-');
         let (story, slug) = match rest.split_once('-') {
@@ -50,7 +50,7 @@ impl Key {
             None => (rest, None),
         };
         let named = slug.is_none_or(|slug| !slug.is_empty());
-        (is_number(epic) && is_number(story) && named).then_some(Numbers { epic, story, slug })
+        (is_number(epic) && is_number(story) && named).then_some(StoryNumbers { epic, story, slug })
     }
 
     /// Returns the number of the epic: of a story's key, or of `3` or `epic-3`.
@@ -69,21 +69,21 @@ mod tests {
     use super::*;
 
     fn numbers(text: &str) -> Option<(String, String, Option<String>)> {
-        let key = Key::parse(text).unwrap();
+        let key = WorkKey::parse(text).unwrap();
         let found = key.numbers()?;
         Some((found.epic.into(), found.story.into(), found.slug.map(str::to_owned)))
     }
 
     #[test]
-    fn a_key_is_one_name_and_nothing_else() {
+    fn key_is_a_single_plain_name() {
         for good in ["1-2", "1.2", "1-2-login", "PAY-7", "a_b", "7"] {
-            assert!(Key::parse(good).is_ok(), "{good}");
+            assert!(WorkKey::parse(good).is_ok(), "{good}");
         }
         let long = "x".repeat(MAX_KEY + 1);
         for bad in [
             "", "-x", ".x", "a/b", "a..b", "..", "a b", "a*", "a;b", "$a", "{a}", "a\n", "é", &long,
         ] {
-            assert_eq!(Key::parse(bad), Err(KeyFault), "{bad:?} was taken");
+            assert_eq!(WorkKey::parse(bad), Err(KeyFault), "{bad:?} was taken");
         }
     }
 
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn an_epic_has_a_number_of_its_own() {
-        let epic = |text: &str| Key::parse(text).unwrap().epic().map(str::to_owned);
+    fn epic_number_is_found() {
+        let epic = |text: &str| WorkKey::parse(text).unwrap().epic().map(str::to_owned);
         assert_eq!(epic("3").as_deref(), Some("3"));
         assert_eq!(epic("epic-3").as_deref(), Some("3"));
         assert_eq!(epic("3-1-x").as_deref(), Some("3"));

@@ -2,7 +2,7 @@
 //!
 //! A verifier examines the result of the work, never the claim of an agent or the screen of a
 //! terminal. It fails closed: anything missing, unreadable, malformed or ambiguous is not verified,
-//! and the [`Reason`] says which. The files belong to an agent, so they are read up to a limit,
+//! and the [`UnverifiedReason`] says which. The files belong to an agent, so they are read up to a limit,
 //! never from outside the project's directory, and nothing in them is run. Commands are values
 //! here; the caller of [`Verifier::check`] runs them.
 
@@ -17,10 +17,15 @@ mod story;
 mod template;
 mod verifier;
 
-pub use bmad::Workflow;
-pub use key::{Key, KeyFault};
-pub use pictures::{BadPicture, Comparison, MAX_PICTURE_BYTES, MAX_POINTS, Read, compare};
-pub use policy::{Advice, Ending, Next, Policy, Previous, Try, Urgency};
+pub use bmad::BmadWorkflow;
+pub use key::{KeyFault, WorkKey};
+pub use pictures::{BadPicture, Comparison, MAX_PICTURE_BYTES, MAX_POINTS, PictureFile, compare};
+pub use policy::{
+    Advice, AdvisedStep, AttemptEnding, PreviousAttempt, RetryPolicy, Urgency, WorkflowAttempt,
+};
 pub use project::MAX_FILE_BYTES;
-pub use reason::Reason;
-pub use verifier::{Declared, Ended, Fault, Program, Ran, Verdict, Verifier};
+pub use reason::UnverifiedReason;
+pub use verifier::{
+    CommandRun, ProgramExit, Verifier, VerifierFault, VerifierProgram, VerifierSpec,
+    VerifierVerdict,
+};

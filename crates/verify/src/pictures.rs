@@ -11,7 +11,7 @@ use std::{
 
 use png::{ColorType, Decoder, Limits, Transformations};
 
-use crate::{project::Project, reason::Reason};
+use crate::{project::ProjectDir, reason::UnverifiedReason};
 
 /// Maximum size of a picture file.
 pub const MAX_PICTURE_BYTES: u64 = 32 << 20;
@@ -20,16 +20,16 @@ pub const MAX_PICTURE_BYTES: u64 = 32 << 20;
 pub const MAX_POINTS: u64 = 16 << 20;
 
 /// Maximum memory of the decoder besides the pixels themselves.
-const MAX_BESIDES: usize = 16 << 20;
+const MAX_DECODER_BYTES: usize = 16 << 20;
 
 /// The range of a colour, in millionths.
-const WHOLE: u64 = 1_000_000;
+const FULL_RANGE: u64 = 1_000_000;
 
 /// Two pictures, and the number of pixels in which they differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    pub expected: Read,
-    pub actual: Read,
+    pub expected: PictureFile,
+    pub actual: PictureFile,
     /// All of them, if the sizes differ.
     pub differing: u64,
     pub points: u64,
@@ -37,7 +37,7 @@ pub struct Comparison {
 
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct PictureFile {
     /// BLAKE3 of the file.
     pub digest: String,
     pub width: u32,
@@ -48,7 +48,7 @@ pub struct Read {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPicture {
     #[error("{0}")]
-    File(Reason),
+    File(UnverifiedReason),
     #[error("{path} is not a path inside the worktree")]
     Path { path: String },
     #[error("{path} is not a readable PNG picture: {why}")]
@@ -58,7 +58,7 @@ pub enum BadPicture {
 }
 
 /// The pixels of a picture.
-struct Points {
+struct Pixels {
     width: u32,
     height: u32,
     /// Bytes per pixel: grey, grey and alpha, three colours, or those and alpha.
@@ -74,31 +74,32 @@ pub fn compare(
     actual: &str,
     tolerance: u32,
 ) -> Result<Comparison, BadPicture> {
-    let project = Project::open(root).map_err(BadPicture::File)?;
+    let project = ProjectDir::open(root).map_err(BadPicture::File)?;
     let (expected_is, expected) = read(&project, expected)?;
     let (actual_is, actual) = read(&project, actual)?;
     let (differing, points) = expected.differing(&actual, tolerance);
     Ok(Comparison { expected: expected_is, actual: actual_is, differing, points })
 }
 
-fn read(project: &Project, path: &str) -> Result<(Read, Points), BadPicture> {
+fn read(project: &ProjectDir, path: &str) -> Result<(PictureFile, Pixels), BadPicture> {
     let below = |part: Component<'_>| matches!(part, Component::Normal(_));
     if path.is_empty() || !Path::new(path).components().all(below) {
         return Err(BadPicture::Path { path: path.to_owned() });
     }
     let bytes = project.bytes(Path::new(path), MAX_PICTURE_BYTES).map_err(BadPicture::File)?;
     let digest = blake3::hash(&bytes).to_hex().to_string();
-    let points = decoded(path, &bytes)?;
+    let points = decode(path, &bytes)?;
     let (width, height) = (points.width, points.height);
-    Ok((Read { digest, width, height }, points))
+    Ok((PictureFile { digest, width, height }, points))
 }
 
-fn decoded(path: &str, bytes: &[u8]) -> Result<Points, BadPicture> {
+fn decode(path: &str, bytes: &[u8]) -> Result<Pixels, BadPicture> {
     let malformed = |why: &dyn std::fmt::Display| BadPicture::Malformed {
         path: path.to_owned(),
         why: why.to_string(),
     };
-    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_BESIDES });
+    let mut decoder =
+        Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_transformations(Transformations::normalize_to_color8());
@@ -121,24 +122,24 @@ fn decoded(path: &str, bytes: &[u8]) -> Result<Points, BadPicture> {
     if (frame.width, frame.height) != (width, height) {
         return Err(malformed(&"its first picture does not fill it"));
     }
-    Ok(Points { width, height, bytes, data })
+    Ok(Pixels { width, height, bytes, data })
 }
 
-impl Points {
+impl Pixels {
     /// Returns the number of differing pixels, and of all pixels.
-    fn differing(&self, other: &Points, tolerance: u32) -> (u64, u64) {
-        let count = |points: &Points| u64::from(points.width) * u64::from(points.height);
+    fn differing(&self, other: &Pixels, tolerance: u32) -> (u64, u64) {
+        let count = |points: &Pixels| u64::from(points.width) * u64::from(points.height);
         if (self.width, self.height) != (other.width, other.height) {
             let points = count(self).max(count(other));
             return (points, points);
         }
-        let pairs = self.all().zip(other.all());
-        let differing = pairs.filter(|(one, other)| !is_like(*one, *other, tolerance)).count();
+        let pairs = self.pixels().zip(other.pixels());
+        let differing = pairs.filter(|(one, other)| !is_similar(*one, *other, tolerance)).count();
         (differing as u64, count(self))
     }
 
     /// Returns all pixels as three colours and opacity.
-    fn all(&self) -> impl Iterator<Item = [u8; 4]> {
+    fn pixels(&self) -> impl Iterator<Item = [u8; 4]> {
         self.data.chunks_exact(self.bytes).map(|point| match *point {
             [grey] => [grey, grey, grey, u8::MAX],
             [grey, alpha] => [grey, grey, grey, alpha],
@@ -149,9 +150,9 @@ impl Points {
     }
 }
 
-fn is_like(one: [u8; 4], other: [u8; 4], tolerance: u32) -> bool {
+fn is_similar(one: [u8; 4], other: [u8; 4], tolerance: u32) -> bool {
     let near = |(one, other): (u8, u8)| {
-        u64::from(one.abs_diff(other)) * WHOLE <= u64::from(tolerance) * u64::from(u8::MAX)
+        u64::from(one.abs_diff(other)) * FULL_RANGE <= u64::from(tolerance) * u64::from(u8::MAX)
     };
     (one[3] == 0 && other[3] == 0) || one.into_iter().zip(other).all(near)
 }
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_points_are_alike_whatever_their_files_look_like() {
+    fn equal_pixels_match_across_encodings() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 8, 4, plain);
         let grey: Vec<u8> = [200; 32].to_vec();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_differs_where_one_colour_is_off_by_more_than_the_tolerance() {
+    fn pixel_differs_beyond_tolerance() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 10, 10, plain);
         // Off by 5 of 255, a little less than 2 %.
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_does_not_differ_and_how_opaque_it_is_does() {
+    fn transparent_pixels_match_opacity_counts() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 2, 1, |_, _| [0, 0, 0, 0]);
         written(dir.path(), "b.png", 2, 1, |x, _| if x == 0 { [9, 9, 9, 0] } else { [0, 0, 0, 1] });
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_two_sizes_differ_in_all_points() {
+    fn different_sizes_differ_in_all_pixels() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 4, 4, plain);
         written(dir.path(), "b.png", 4, 5, plain);
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_named_with_the_reason() {
+    fn invalid_picture_error_has_reason() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         written(dir.path(), "a.png", 4, 4, plain);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_too_many_points_is_not_decoded() {
+    fn oversized_picture_is_not_decoded() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 1, 1, plain);
         let mut bytes = fs::read(dir.path().join("a.png")).unwrap();

@@ -2,7 +2,7 @@
 
 /// The retry policy of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Maximum number of retries after the first attempt.
     pub retries: u32,
     pub urgency: Urgency,
@@ -23,7 +23,7 @@ pub enum Urgency {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum AttemptEnding {
     Completed,
     Incomplete,
     NeedsInput,
@@ -37,21 +37,21 @@ pub enum Ending {
 
 /// An attempt, with its result.
 #[derive(Clone, Copy, Debug)]
-pub struct Try<'a> {
+pub struct WorkflowAttempt<'a> {
     /// Counts from 1.
     pub no: u32,
-    pub ending: Ending,
+    pub ending: AttemptEnding,
     pub reason: &'a str,
     /// Whether the verifier could examine the work; if not, another attempt has the same result.
-    pub asked: bool,
+    pub verifier_ran: bool,
     /// The resulting tree, if it is known.
     pub tree: Option<&'a str>,
-    pub previous: Option<&'a Previous>,
+    pub previous: Option<&'a PreviousAttempt>,
 }
 
 /// The result of the previous attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Previous {
+pub struct PreviousAttempt {
     pub reason: String,
     pub tree: Option<String>,
 }
@@ -59,7 +59,7 @@ pub struct Previous {
 /// The next step, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    pub what: Next,
+    pub next_step: AdvisedStep,
     pub because: String,
     /// Number of attempts left.
     pub left: u32,
@@ -69,15 +69,15 @@ pub struct Advice {
 
 /// The possible next steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum AdvisedStep {
     Proceed,
     Retry,
     Escalate,
     Defer,
 }
 
-impl Next {
-    pub fn word(self) -> &'static str {
+impl AdvisedStep {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Proceed => "proceed",
             Self::Retry => "retry",
@@ -87,58 +87,70 @@ impl Next {
     }
 }
 
-impl Policy {
+impl RetryPolicy {
     /// Returns the next step after an attempt.
-    pub fn advise(&self, tried: Try<'_>) -> Advice {
+    pub fn advise(&self, tried: WorkflowAttempt<'_>) -> Advice {
         let left = self.retries.saturating_sub(tried.no.saturating_sub(1));
         let (what, because) = match tried.ending {
-            Ending::Completed | Ending::Reached => (Next::Proceed, "it completed".to_owned()),
-            Ending::NeedsInput => (Next::Escalate, "it waits for the user".to_owned()),
+            AttemptEnding::Completed | AttemptEnding::Reached => {
+                (AdvisedStep::Proceed, "it completed".to_owned())
+            }
+            AttemptEnding::NeedsInput => {
+                (AdvisedStep::Escalate, "it waits for the user".to_owned())
+            }
             // The agent may still be running, and a second one beside it would damage the work of
             // both.
-            Ending::Lost => (Next::Escalate, "it may still be running, unobserved".to_owned()),
-            Ending::TimedOut => {
-                (Next::Escalate, "the monitor timed out while the work continues".to_owned())
+            AttemptEnding::Lost => {
+                (AdvisedStep::Escalate, "it may still be running, unobserved".to_owned())
             }
-            Ending::Incomplete if !tried.asked => {
-                (Next::Escalate, "the verifier could not run".to_owned())
+            AttemptEnding::TimedOut => {
+                (AdvisedStep::Escalate, "the monitor timed out while the work continues".to_owned())
             }
-            Ending::Incomplete | Ending::Failed | Ending::Stuck => self.again(tried, left),
+            AttemptEnding::Incomplete if !tried.verifier_ran => {
+                (AdvisedStep::Escalate, "the verifier could not run".to_owned())
+            }
+            AttemptEnding::Incomplete | AttemptEnding::Failed | AttemptEnding::Stuck => {
+                self.retry_or_stop(tried, left)
+            }
         };
-        let agent = (what == Next::Retry).then(|| self.agent_of(tried.no + 1)).flatten();
-        Advice { what, because, left, agent }
+        let agent = (what == AdvisedStep::Retry).then(|| self.agent_for(tried.no + 1)).flatten();
+        Advice { next_step: what, because, left, agent }
     }
 
-    fn again(&self, tried: Try<'_>, left: u32) -> (Next, String) {
+    fn retry_or_stop(&self, tried: WorkflowAttempt<'_>, left: u32) -> (AdvisedStep, String) {
         if self.defer_on_plateau && tried.is_plateau() {
             return (
-                Next::Defer,
+                AdvisedStep::Defer,
                 "this attempt had the same result as the previous one".to_owned(),
             );
         }
         if left > 0 {
-            let first = if tried.ending == Ending::Stuck { ", once it is stopped" } else { "" };
-            return (Next::Retry, format!("{left} of {} retries are left{first}", self.retries));
+            let first =
+                if tried.ending == AttemptEnding::Stuck { ", once it is stopped" } else { "" };
+            return (
+                AdvisedStep::Retry,
+                format!("{left} of {} retries are left{first}", self.retries),
+            );
         }
         match self.urgency {
             Urgency::Critical => {
-                (Next::Escalate, "no retries are left, and it is critical".to_owned())
+                (AdvisedStep::Escalate, "no retries are left, and it is critical".to_owned())
             }
             Urgency::Preference => {
-                (Next::Defer, "no retries are left, and it can be deferred".to_owned())
+                (AdvisedStep::Defer, "no retries are left, and it can be deferred".to_owned())
             }
         }
     }
 
     /// Returns the agent of an attempt: every second one is for another agent, in turn.
-    fn agent_of(&self, no: u32) -> Option<String> {
+    fn agent_for(&self, no: u32) -> Option<String> {
         let turn = usize::try_from(no / 2).ok()?.checked_sub(1)?;
         let others = self.fallback.len();
         (no.is_multiple_of(2) && others > 0).then(|| self.fallback[turn % others].clone())
     }
 }
 
-impl Try<'_> {
+impl WorkflowAttempt<'_> {
     /// Whether the reason and the tree are the same as before: another attempt of the same kind
     /// would hardly change that. An unknown tree never equals another one.
     fn is_plateau(&self) -> bool {
@@ -154,72 +166,89 @@ impl Try<'_> {
 mod tests {
     use super::*;
 
-    fn policy(urgency: Urgency) -> Policy {
+    fn policy(urgency: Urgency) -> RetryPolicy {
         let fallback = vec!["b".to_owned(), "c".to_owned()];
-        Policy { retries: 2, urgency, defer_on_plateau: true, fallback }
+        RetryPolicy { retries: 2, urgency, defer_on_plateau: true, fallback }
     }
 
     #[test]
-    fn no_try_helps_where_the_verifier_cannot_be_asked() {
-        let unasked = Try { asked: false, ..tried(1, Ending::Incomplete) };
-        assert_eq!(policy(Urgency::Preference).advise(unasked).what, Next::Escalate);
+    fn failed_verifier_run_escalates() {
+        let unasked =
+            WorkflowAttempt { verifier_ran: false, ..tried(1, AttemptEnding::Incomplete) };
+        assert_eq!(policy(Urgency::Preference).advise(unasked).next_step, AdvisedStep::Escalate);
         // Work that failed by itself is retried, whatever the verifier could do.
-        let failed = Try { asked: false, ..tried(1, Ending::Failed) };
-        assert_eq!(policy(Urgency::Preference).advise(failed).what, Next::Retry);
+        let failed = WorkflowAttempt { verifier_ran: false, ..tried(1, AttemptEnding::Failed) };
+        assert_eq!(policy(Urgency::Preference).advise(failed).next_step, AdvisedStep::Retry);
     }
 
-    fn tried(no: u32, ending: Ending) -> Try<'static> {
-        Try { no, ending, reason: "not done", asked: true, tree: Some("t"), previous: None }
-    }
-
-    #[test]
-    fn retries_are_counted_to_their_end() {
-        let advise = |no| policy(Urgency::Critical).advise(tried(no, Ending::Incomplete));
-        assert_eq!((advise(1).what, advise(1).left), (Next::Retry, 2));
-        assert_eq!((advise(2).what, advise(2).left), (Next::Retry, 1));
-        assert_eq!((advise(3).what, advise(3).left), (Next::Escalate, 0));
-        assert_eq!(advise(u32::MAX).what, Next::Escalate);
-        let preference = policy(Urgency::Preference).advise(tried(3, Ending::Failed));
-        assert_eq!(preference.what, Next::Defer);
+    fn tried(no: u32, ending: AttemptEnding) -> WorkflowAttempt<'static> {
+        WorkflowAttempt {
+            no,
+            ending,
+            reason: "not done",
+            verifier_ran: true,
+            tree: Some("t"),
+            previous: None,
+        }
     }
 
     #[test]
-    fn every_second_try_is_for_another_agent() {
-        let of = |no| policy(Urgency::Critical).agent_of(no);
+    fn retries_are_exhausted() {
+        let advise = |no| policy(Urgency::Critical).advise(tried(no, AttemptEnding::Incomplete));
+        assert_eq!((advise(1).next_step, advise(1).left), (AdvisedStep::Retry, 2));
+        assert_eq!((advise(2).next_step, advise(2).left), (AdvisedStep::Retry, 1));
+        assert_eq!((advise(3).next_step, advise(3).left), (AdvisedStep::Escalate, 0));
+        assert_eq!(advise(u32::MAX).next_step, AdvisedStep::Escalate);
+        let preference = policy(Urgency::Preference).advise(tried(3, AttemptEnding::Failed));
+        assert_eq!(preference.next_step, AdvisedStep::Defer);
+    }
+
+    #[test]
+    fn every_second_attempt_uses_fallback() {
+        let of = |no| policy(Urgency::Critical).agent_for(no);
         let agents: Vec<_> = (1..=6).map(of).collect();
         let named = |name: &str| Some(name.to_owned());
         assert_eq!(agents, [None, named("b"), None, named("c"), None, named("b")]);
-        let advice = policy(Urgency::Critical).advise(tried(1, Ending::Failed));
+        let advice = policy(Urgency::Critical).advise(tried(1, AttemptEnding::Failed));
         assert_eq!(advice.agent, named("b"));
     }
 
     #[test]
-    fn a_plateau_is_the_same_reason_on_the_same_tree() {
-        let previous = |reason: &str, tree: Option<&str>| Previous {
+    fn plateau_is_same_reason_and_tree() {
+        let previous = |reason: &str, tree: Option<&str>| PreviousAttempt {
             reason: reason.to_owned(),
             tree: tree.map(str::to_owned),
         };
-        let what = |previous: &Previous, tree| {
-            let tried = Try { tree, previous: Some(previous), ..tried(1, Ending::Incomplete) };
-            policy(Urgency::Critical).advise(tried).what
+        let what = |previous: &PreviousAttempt, tree| {
+            let tried = WorkflowAttempt {
+                tree,
+                previous: Some(previous),
+                ..tried(1, AttemptEnding::Incomplete)
+            };
+            policy(Urgency::Critical).advise(tried).next_step
         };
-        assert_eq!(what(&previous("not done", Some("t")), Some("t")), Next::Defer);
-        assert_eq!(what(&previous("not done", Some("u")), Some("t")), Next::Retry);
-        assert_eq!(what(&previous("other", Some("t")), Some("t")), Next::Retry);
-        assert_eq!(what(&previous("not done", None), None), Next::Retry, "nobody knows the tree");
-        let again = Policy { defer_on_plateau: false, ..policy(Urgency::Critical) };
+        assert_eq!(what(&previous("not done", Some("t")), Some("t")), AdvisedStep::Defer);
+        assert_eq!(what(&previous("not done", Some("u")), Some("t")), AdvisedStep::Retry);
+        assert_eq!(what(&previous("other", Some("t")), Some("t")), AdvisedStep::Retry);
+        assert_eq!(
+            what(&previous("not done", None), None),
+            AdvisedStep::Retry,
+            "nobody knows the tree"
+        );
+        let again = RetryPolicy { defer_on_plateau: false, ..policy(Urgency::Critical) };
         let same = previous("not done", Some("t"));
-        let tried = Try { previous: Some(&same), ..tried(1, Ending::Incomplete) };
-        assert_eq!(again.advise(tried).what, Next::Retry);
+        let tried =
+            WorkflowAttempt { previous: Some(&same), ..tried(1, AttemptEnding::Incomplete) };
+        assert_eq!(again.advise(tried).next_step, AdvisedStep::Retry);
     }
 
     #[test]
-    fn what_did_not_end_is_not_tried_again() {
-        let what = |ending| policy(Urgency::Preference).advise(tried(1, ending)).what;
-        assert_eq!(what(Ending::Completed), Next::Proceed);
-        for ending in [Ending::NeedsInput, Ending::Lost, Ending::TimedOut] {
-            assert_eq!(what(ending), Next::Escalate, "{ending:?}");
+    fn unfinished_work_is_not_retried() {
+        let what = |ending| policy(Urgency::Preference).advise(tried(1, ending)).next_step;
+        assert_eq!(what(AttemptEnding::Completed), AdvisedStep::Proceed);
+        for ending in [AttemptEnding::NeedsInput, AttemptEnding::Lost, AttemptEnding::TimedOut] {
+            assert_eq!(what(ending), AdvisedStep::Escalate, "{ending:?}");
         }
-        assert_eq!(what(Ending::Stuck), Next::Retry);
+        assert_eq!(what(AttemptEnding::Stuck), AdvisedStep::Retry);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use provost_sys::agent_file;
 
-use crate::reason::Reason;
+use crate::reason::UnverifiedReason;
 
 /// Maximum size of a file. A larger one is not verified.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -18,25 +18,25 @@ const MAX_NAMES: usize = 100_000;
 
 /// A directory, with links on the way to it resolved.
 #[derive(Debug)]
-pub(crate) struct Project {
+pub(crate) struct ProjectDir {
     root: PathBuf,
 }
 
 /// A path below the project's directory; a star in its last part matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern {
+pub(crate) struct FilePattern {
     directory: PathBuf,
     name: String,
 }
 
 /// A text with its path.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct ProjectText {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl Pattern {
+impl FilePattern {
     /// Parses a relative path without `..`. Its last part may contain one star.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
@@ -70,35 +70,38 @@ impl Pattern {
     }
 }
 
-impl Project {
-    pub(crate) fn open(root: &Path) -> Result<Self, Reason> {
+impl ProjectDir {
+    pub(crate) fn open(root: &Path) -> Result<Self, UnverifiedReason> {
         match root.canonicalize() {
             Ok(root) if root.is_dir() => Ok(Self { root }),
-            Ok(_) => Err(Reason::NoProject { why: "it is not a directory".to_owned() }),
-            Err(why) => Err(Reason::NoProject { why: why.to_string() }),
+            Ok(_) => Err(UnverifiedReason::NoProject { why: "it is not a directory".to_owned() }),
+            Err(why) => Err(UnverifiedReason::NoProject { why: why.to_string() }),
         }
     }
 
     /// Returns the matching paths, sorted; empty if the directory does not exist.
-    pub(crate) fn matching(&self, pattern: &Pattern) -> Result<Vec<PathBuf>, Reason> {
+    pub(crate) fn matching(&self, pattern: &FilePattern) -> Result<Vec<PathBuf>, UnverifiedReason> {
         if !pattern.name.contains('*') {
             let path = pattern.directory.join(&pattern.name);
             return match self.root.join(&path).symlink_metadata() {
                 Ok(_) => Ok(vec![path]),
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                    self.leads_somewhere(&path).map(|()| Vec::new())
+                    self.check_dangling_links(&path).map(|()| Vec::new())
                 }
-                Err(why) => Err(Reason::Unreadable { path: pattern.shown(), why: why.to_string() }),
+                Err(why) => Err(UnverifiedReason::Unreadable {
+                    path: pattern.shown(),
+                    why: why.to_string(),
+                }),
             };
         }
-        let unreadable = |why: io::Error| Reason::Unreadable {
+        let unreadable = |why: io::Error| UnverifiedReason::Unreadable {
             path: pattern.directory.display().to_string(),
             why: why.to_string(),
         };
         let entries = match fs::read_dir(self.root.join(&pattern.directory)) {
             Ok(entries) => entries,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return self.leads_somewhere(&pattern.directory).map(|()| Vec::new());
+                return self.check_dangling_links(&pattern.directory).map(|()| Vec::new());
             }
             Err(why) => return Err(unreadable(why)),
         };
@@ -117,79 +120,81 @@ impl Project {
     }
 
     /// Returns the only path that matches any of the patterns.
-    pub(crate) fn one(&self, patterns: &[Pattern]) -> Result<PathBuf, Reason> {
+    pub(crate) fn find_one(&self, patterns: &[FilePattern]) -> Result<PathBuf, UnverifiedReason> {
         let mut found = Vec::new();
         for pattern in patterns {
             found.extend(self.matching(pattern)?);
         }
-        let path = || patterns.first().map(Pattern::shown).unwrap_or_default();
+        let path = || patterns.first().map(FilePattern::shown).unwrap_or_default();
         match found.as_slice() {
-            [] => Err(Reason::NoFile { path: path() }),
+            [] => Err(UnverifiedReason::NoFile { path: path() }),
             [_] => Ok(found.remove(0)),
             several => {
                 let found = several.iter().map(|path| path.display().to_string()).collect();
-                Err(Reason::SeveralFiles { path: path(), found })
+                Err(UnverifiedReason::SeveralFiles { path: path(), found })
             }
         }
     }
 
     /// Reads a text file, if its real path is in the project.
-    pub(crate) fn read(&self, relative: &Path) -> Result<Text, Reason> {
+    pub(crate) fn read(&self, relative: &Path) -> Result<ProjectText, UnverifiedReason> {
         let path = relative.display().to_string();
         match String::from_utf8(self.bytes(relative, MAX_FILE_BYTES)?) {
-            Ok(text) => Ok(Text { path, text }),
-            Err(_) => Err(Reason::Unreadable { path, why: "it is not UTF-8".to_owned() }),
+            Ok(text) => Ok(ProjectText { path, text }),
+            Err(_) => Err(UnverifiedReason::Unreadable { path, why: "it is not UTF-8".to_owned() }),
         }
     }
 
     /// Reads a file of at most `limit` bytes, if its real path is in the project.
-    pub(crate) fn bytes(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, Reason> {
+    pub(crate) fn bytes(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, UnverifiedReason> {
         let path = relative.display().to_string();
         let file = self.file(relative, &path)?;
         let mut bytes = Vec::new();
         match file.take(limit + 1).read_to_end(&mut bytes) {
-            Err(why) => Err(Reason::Unreadable { path, why: why.to_string() }),
-            Ok(_) if bytes.len() as u64 > limit => Err(Reason::TooLarge { path, limit }),
+            Err(why) => Err(UnverifiedReason::Unreadable { path, why: why.to_string() }),
+            Ok(_) if bytes.len() as u64 > limit => Err(UnverifiedReason::TooLarge { path, limit }),
             Ok(_) => Ok(bytes),
         }
     }
 
     /// Checks that a path is a regular file of the project.
-    pub(crate) fn is_file(&self, relative: &Path) -> Result<(), Reason> {
+    pub(crate) fn is_file(&self, relative: &Path) -> Result<(), UnverifiedReason> {
         self.file(relative, &relative.display().to_string()).map(drop)
     }
 
     /// Checks for dangling links: one at or above a missing path means broken, not absent.
-    fn leads_somewhere(&self, relative: &Path) -> Result<(), Reason> {
+    fn check_dangling_links(&self, relative: &Path) -> Result<(), UnverifiedReason> {
         let broken = relative.ancestors().map(|part| self.root.join(part)).any(|part| {
             let is_link = part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
             is_link && !part.exists()
         });
         let why = || "it is a dangling link".to_owned();
         let path = || relative.display().to_string();
-        if broken { Err(Reason::Unreadable { path: path(), why: why() }) } else { Ok(()) }
+        if broken { Err(UnverifiedReason::Unreadable { path: path(), why: why() }) } else { Ok(()) }
     }
 
-    fn file(&self, relative: &Path, path: &str) -> Result<File, Reason> {
+    fn file(&self, relative: &Path, path: &str) -> Result<File, UnverifiedReason> {
         let path = path.to_owned();
         let real = match self.root.join(relative).canonicalize() {
             Ok(real) => real,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return self.leads_somewhere(relative).and(Err(Reason::NoFile { path }));
+                return self
+                    .check_dangling_links(relative)
+                    .and(Err(UnverifiedReason::NoFile { path }));
             }
-            Err(why) => return Err(Reason::Unreadable { path, why: why.to_string() }),
+            Err(why) => return Err(UnverifiedReason::Unreadable { path, why: why.to_string() }),
         };
         let Ok(below) = real.strip_prefix(&self.root) else {
-            return Err(Reason::Outside { path });
+            return Err(UnverifiedReason::Outside { path });
         };
         // Neither a pipe without a writer nor a link created meanwhile can block us or lead
         // outside.
-        match agent_file::Root::open(&self.root).and_then(|root| root.open_file(below)) {
+        match agent_file::AgentDir::open(&self.root).and_then(|root| root.open_file(below)) {
             Ok(file) => Ok(file),
             Err(agent_file::Error::Io { source, .. }) => {
-                Err(Reason::Unreadable { path, why: source.to_string() })
+                Err(UnverifiedReason::Unreadable { path, why: source.to_string() })
             }
-            Err(_) => Err(Reason::NotAFile { path }),
+            Err(_) => Err(UnverifiedReason::NotAFile { path }),
         }
     }
 }
@@ -202,28 +207,28 @@ mod tests {
 
     use super::*;
 
-    fn project(files: &[&str]) -> (tempfile::TempDir, Project) {
+    fn project(files: &[&str]) -> (tempfile::TempDir, ProjectDir) {
         let dir = tempfile::tempdir().unwrap();
         for file in files {
             let path = dir.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x").unwrap();
         }
-        let project = Project::open(dir.path()).unwrap();
+        let project = ProjectDir::open(dir.path()).unwrap();
         (dir, project)
     }
 
-    fn one(project: &Project, pattern: &str) -> Result<PathBuf, Reason> {
-        project.one(&[Pattern::new(pattern).unwrap()])
+    fn one(project: &ProjectDir, pattern: &str) -> Result<PathBuf, UnverifiedReason> {
+        project.find_one(&[FilePattern::new(pattern).unwrap()])
     }
 
     #[test]
-    fn a_path_goes_down_only_and_has_at_most_one_star() {
+    fn pattern_goes_down_with_one_star() {
         for good in ["a", "a/b.md", "a/1-2-*.md", "*"] {
-            assert!(Pattern::new(good).is_ok(), "{good}");
+            assert!(FilePattern::new(good).is_ok(), "{good}");
         }
         for bad in ["", "/a", "../a", "a/../b", "./a", "a*/b", "a/*-*", "a/", "a\0"] {
-            assert!(Pattern::new(bad).is_err(), "{bad:?} was taken");
+            assert!(FilePattern::new(bad).is_err(), "{bad:?} was taken");
         }
     }
 
@@ -231,47 +236,49 @@ mod tests {
     fn exactly_one_file_has_to_match() {
         let (_dir, project) = project(&["d/1-2-a.md", "d/1-20-b.md", "d/1-3-a.md", "d/1-3-b.md"]);
         assert_eq!(one(&project, "d/1-2-*.md").unwrap(), Path::new("d/1-2-a.md"));
-        assert!(matches!(one(&project, "d/1-4-*.md"), Err(Reason::NoFile { .. })));
-        assert!(matches!(one(&project, "e/*"), Err(Reason::NoFile { .. })));
-        let Err(Reason::SeveralFiles { found, .. }) = one(&project, "d/1-3-*.md") else { panic!() };
+        assert!(matches!(one(&project, "d/1-4-*.md"), Err(UnverifiedReason::NoFile { .. })));
+        assert!(matches!(one(&project, "e/*"), Err(UnverifiedReason::NoFile { .. })));
+        let Err(UnverifiedReason::SeveralFiles { found, .. }) = one(&project, "d/1-3-*.md") else {
+            panic!()
+        };
         assert_eq!(found, ["d/1-3-a.md", "d/1-3-b.md"]);
     }
 
     #[test]
-    fn a_star_takes_no_hidden_file_and_no_overlap() {
+    fn star_skips_hidden_files() {
         let (_dir, project) = project(&["d/.md", "d/aba"]);
-        assert!(matches!(one(&project, "d/*.md"), Err(Reason::NoFile { .. })));
-        assert!(matches!(one(&project, "d/ab*ba"), Err(Reason::NoFile { .. })));
+        assert!(matches!(one(&project, "d/*.md"), Err(UnverifiedReason::NoFile { .. })));
+        assert!(matches!(one(&project, "d/ab*ba"), Err(UnverifiedReason::NoFile { .. })));
     }
 
     #[test]
-    fn no_link_leads_out_of_the_project() {
+    fn links_out_of_project_are_refused() {
         let outside = tempfile::NamedTempFile::new().unwrap();
         let (dir, project) = project(&["real"]);
         symlink(outside.path(), dir.path().join("out")).unwrap();
         symlink("real", dir.path().join("in")).unwrap();
-        assert!(matches!(project.read(Path::new("out")), Err(Reason::Outside { .. })));
+        assert!(matches!(project.read(Path::new("out")), Err(UnverifiedReason::Outside { .. })));
         assert_eq!(project.read(Path::new("in")).unwrap().text, "x");
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_broken_and_not_absent() {
+    fn dangling_link_is_broken_not_absent() {
         let (dir, project) = project(&["d/x"]);
         symlink("gone", dir.path().join("link.md")).unwrap();
         symlink("gone", dir.path().join("e")).unwrap();
         for path in ["link.md", "e/x.md"] {
-            let read = project.read(Path::new(path)).map_err(|why| why.word());
+            let read = project.read(Path::new(path)).map_err(|why| why.as_str());
             assert_eq!(read.err(), Some("unreadable"), "{path}");
         }
         for pattern in ["e/x.md", "e/*.md"] {
-            let found = one(&project, pattern).map_err(|why| why.word());
+            let found = one(&project, pattern).map_err(|why| why.as_str());
             assert_eq!(found, Err("unreadable"), "{pattern}");
         }
-        assert!(matches!(project.read(Path::new("d/y/z")), Err(Reason::NoFile { .. })));
+        assert!(matches!(project.read(Path::new("d/y/z")), Err(UnverifiedReason::NoFile { .. })));
     }
 
     #[test]
-    fn what_is_no_file_too_large_or_no_text_is_not_read() {
+    fn non_text_or_large_file_is_not_read() {
         let (dir, project) = project(&["d/x"]);
         let at = |name: &str| dir.path().join(name);
         fs::write(at("binary"), [0xff, 0xfe]).unwrap();
@@ -285,7 +292,7 @@ mod tests {
             0,
         )
         .unwrap();
-        let word = |name: &str| project.read(Path::new(name)).map_err(|why| why.word()).err();
+        let word = |name: &str| project.read(Path::new(name)).map_err(|why| why.as_str()).err();
         assert_eq!(word("d"), Some("not_a_file"));
         assert_eq!(word("pipe"), Some("not_a_file"));
         assert_eq!(word("binary"), Some("unreadable"));

@@ -10,7 +10,7 @@ const SHOWN_CHARS: usize = 80;
 
 /// Why a verifier fails. Paths are relative to the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnverifiedReason {
     /// The key does not have the required form.
     Key {
         key: String,
@@ -82,9 +82,9 @@ pub enum Reason {
     },
 }
 
-impl Reason {
+impl UnverifiedReason {
     /// The kind of the reason, for programs.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Key { .. } => "key",
             Self::NoProject { .. } => "no_project",
@@ -106,13 +106,13 @@ impl Reason {
     }
 
     /// Returns the end of the output of a failed command.
-    pub fn said(&self) -> Option<&str> {
+    pub fn output(&self) -> Option<&str> {
         let Self::CommandEnded { said, .. } = self else { return None };
         Some(said.as_str()).filter(|said| !said.is_empty())
     }
 
     /// Whether the work was not examined at all: other work would not change that.
-    pub fn is_no_answer(&self) -> bool {
+    pub fn is_unexamined(&self) -> bool {
         matches!(self, Self::Key { .. } | Self::CommandNotRun { .. })
     }
 
@@ -122,7 +122,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnverifiedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key { key, expected } => {
@@ -203,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_foreign_reaches_a_terminal_as_it_is() {
+    fn foreign_text_in_reasons_is_escaped() {
         let path = "a\u{1b}[2Jb".to_owned();
         let found = format!("{}\u{7}", "x".repeat(200));
         let (field, expected) = ("status".to_owned(), "\"done\"".to_owned());
-        let told = Reason::Differs { path, field, expected, found }.to_string();
+        let told = UnverifiedReason::Differs { path, field, expected, found }.to_string();
         assert!(!told.chars().any(char::is_control), "{told:?}");
         assert!(told.len() < 200, "{told}");
     }

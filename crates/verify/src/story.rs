@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use crate::{
-    field::{self, Format},
-    key::{Key, Numbers},
-    project::{Pattern, Project, Text},
-    reason::Reason,
+    field::{self, FileFormat},
+    key::{StoryNumbers, WorkKey},
+    project::{FilePattern, ProjectDir, ProjectText},
+    reason::UnverifiedReason,
     template::STORY_KEY,
 };
 
@@ -20,7 +20,7 @@ pub(crate) const SPRINT_FILES: [&str; 3] = [
 ];
 
 /// Possible directories of a story's file; exactly one of them must contain it.
-const STORY_PLACES: [&str; 5] = [
+const STORY_DIRS: [&str; 5] = [
     "_bmad-output/implementation-artifacts",
     "_bmad-output/implementation-artifacts/stories",
     "docs/sprint-artifacts",
@@ -33,16 +33,16 @@ const STORIES: &str = "development_status";
 
 /// A status and where it was found.
 #[derive(Debug)]
-pub(crate) struct Status {
+pub(crate) struct StoryStatus {
     pub(crate) path: String,
     pub(crate) field: String,
     /// As written.
     pub(crate) written: String,
 }
 
-impl Status {
+impl StoryStatus {
     /// Returns the status in BMAD's current form: `Ready for Review` is `ready-for-review`.
-    pub(crate) fn word(&self) -> String {
+    pub(crate) fn normalized(&self) -> String {
         self.written.trim().to_lowercase().replace([' ', '_'], "-")
     }
 }
@@ -54,7 +54,7 @@ pub(crate) struct Sprint {
 }
 
 impl Sprint {
-    pub(crate) fn read(project: &Project) -> Result<Self, Reason> {
+    pub(crate) fn read(project: &ProjectDir) -> Result<Self, UnverifiedReason> {
         let mut absent = None;
         for file in SPRINT_FILES {
             match project.read(file.as_ref()) {
@@ -63,28 +63,30 @@ impl Sprint {
                 Err(reason) => return Err(reason),
             }
         }
-        Err(absent.unwrap_or_else(|| Reason::NoFile { path: SPRINT_FILES[0].to_owned() }))
+        Err(absent.unwrap_or_else(|| UnverifiedReason::NoFile { path: SPRINT_FILES[0].to_owned() }))
     }
 
-    fn parse(text: &Text) -> Result<Self, Reason> {
+    fn parse(text: &ProjectText) -> Result<Self, UnverifiedReason> {
         let path = text.path.clone();
-        let mut value = Format::Yaml.parse(text)?;
+        let mut value = FileFormat::Yaml.parse(text)?;
         match value.get_mut(STORIES).map(Value::take) {
             Some(Value::Object(entries)) => Ok(Self { path, entries }),
-            Some(_) => Err(Reason::Malformed { path, why: format!("{STORIES} is not a table") }),
-            None => Err(Reason::NoField { path, field: STORIES.to_owned() }),
+            Some(_) => {
+                Err(UnverifiedReason::Malformed { path, why: format!("{STORIES} is not a table") })
+            }
+            None => Err(UnverifiedReason::NoField { path, field: STORIES.to_owned() }),
         }
     }
 
     /// Returns the status of the only matching entry.
-    pub(crate) fn story(&self, key: &Key) -> Result<Status, Reason> {
+    pub(crate) fn story(&self, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
         let numbers = numbers(key)?;
         let meant: Vec<&String> =
-            self.entries.keys().filter(|entry| is_meant(entry, numbers)).collect();
+            self.entries.keys().filter(|entry| is_entry_of(entry, numbers)).collect();
         match meant.as_slice() {
             [] => self.entry(key.as_str()),
             [one] => self.entry(one),
-            several => Err(Reason::SeveralFields {
+            several => Err(UnverifiedReason::SeveralFields {
                 path: self.path.clone(),
                 fields: several.iter().map(|entry| (*entry).clone()).collect(),
             }),
@@ -92,22 +94,22 @@ impl Sprint {
     }
 
     /// Returns the status of an entry by its exact name.
-    pub(crate) fn entry(&self, name: &str) -> Result<Status, Reason> {
+    pub(crate) fn entry(&self, name: &str) -> Result<StoryStatus, UnverifiedReason> {
         let (path, field) = (self.path.clone(), format!("{STORIES}.{name}"));
         match self.entries.get(name).map(field::text_of) {
-            None => Err(Reason::NoField { path, field }),
-            Some(None) => Err(Reason::NotText { path, field }),
-            Some(Some(written)) => Ok(Status { path, field, written }),
+            None => Err(UnverifiedReason::NoField { path, field }),
+            Some(None) => Err(UnverifiedReason::NotText { path, field }),
+            Some(Some(written)) => Ok(StoryStatus { path, field, written }),
         }
     }
 
     /// Returns the statuses of all stories of an epic; an error if there are none.
-    pub(crate) fn epic(&self, epic: &str) -> Result<Vec<Status>, Reason> {
+    pub(crate) fn epic(&self, epic: &str) -> Result<Vec<StoryStatus>, UnverifiedReason> {
         let of_epic = |entry: &&String| {
-            let key = Key::parse(entry).ok();
+            let key = WorkKey::parse(entry).ok();
             key.and_then(|key| key.numbers().map(|numbers| numbers.epic == epic)).unwrap_or(false)
         };
-        let stories: Vec<Status> = self
+        let stories: Vec<StoryStatus> = self
             .entries
             .keys()
             .filter(of_epic)
@@ -115,7 +117,7 @@ impl Sprint {
             .collect::<Result<_, _>>()?;
         if stories.is_empty() {
             let field = format!("{STORIES}.{epic}-…");
-            return Err(Reason::NoField { path: self.path.clone(), field });
+            return Err(UnverifiedReason::NoField { path: self.path.clone(), field });
         }
         Ok(stories)
     }
@@ -123,9 +125,9 @@ impl Sprint {
 
 /// Whether an entry belongs to the story: by its whole name, or by its numbers if only they are
 /// known.
-fn is_meant(entry: &str, wanted: Numbers<'_>) -> bool {
-    let key = Key::parse(entry).ok();
-    let found = key.as_ref().and_then(Key::numbers);
+fn is_entry_of(entry: &str, wanted: StoryNumbers<'_>) -> bool {
+    let key = WorkKey::parse(entry).ok();
+    let found = key.as_ref().and_then(WorkKey::numbers);
     found.is_some_and(|found| {
         (found.epic, found.story) == (wanted.epic, wanted.story)
             && wanted.slug.is_none_or(|slug| found.slug == Some(slug))
@@ -133,64 +135,68 @@ fn is_meant(entry: &str, wanted: Numbers<'_>) -> bool {
 }
 
 /// Finds the only file of a story.
-pub(crate) fn file(project: &Project, key: &Key) -> Result<PathBuf, Reason> {
-    let Numbers { epic, story, slug } = numbers(key)?;
+pub(crate) fn file(project: &ProjectDir, key: &WorkKey) -> Result<PathBuf, UnverifiedReason> {
+    let StoryNumbers { epic, story, slug } = numbers(key)?;
     let name = format!("{epic}-{story}-{}.md", slug.unwrap_or("*"));
-    let patterns = STORY_PLACES.iter().map(|place| Pattern::new(&format!("{place}/{name}")));
-    let unusable = |why| Reason::NoProject { why };
-    project.one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
+    let patterns = STORY_DIRS.iter().map(|place| FilePattern::new(&format!("{place}/{name}")));
+    let unusable = |why| UnverifiedReason::NoProject { why };
+    project.find_one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
 }
 
 /// Reads the only file of a story. An empty one is an error.
-fn read(project: &Project, key: &Key) -> Result<Text, Reason> {
+fn read(project: &ProjectDir, key: &WorkKey) -> Result<ProjectText, UnverifiedReason> {
     let mut read = project.read(&file(project, key)?)?;
     if let Some(text) = read.text.strip_prefix('\u{feff}') {
         read.text = text.to_owned();
     }
     if read.text.trim().is_empty() {
-        Err(Reason::Malformed { path: read.path, why: "it is empty".to_owned() })
+        Err(UnverifiedReason::Malformed { path: read.path, why: "it is empty".to_owned() })
     } else {
         Ok(read)
     }
 }
 
 /// Checks that the only file of a story exists and can be read.
-pub(crate) fn is_there(project: &Project, key: &Key) -> Result<(), Reason> {
-    in_front_matter(&read(project, key)?).map(drop)
+pub(crate) fn check_exists(project: &ProjectDir, key: &WorkKey) -> Result<(), UnverifiedReason> {
+    statuses_in_front_matter(&read(project, key)?).map(drop)
 }
 
 /// Returns the status in a story's file.
-pub(crate) fn status(project: &Project, key: &Key) -> Result<Status, Reason> {
+pub(crate) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
     let read = read(project, key)?;
-    let told = in_front_matter(&read)?.into_iter().chain(in_head(&read.text));
+    let told = statuses_in_front_matter(&read)?.into_iter().chain(statuses_in_head(&read.text));
     let mut told: Vec<String> = told.collect();
     told.dedup();
     let (path, field) = (read.path, "Status".to_owned());
     match told.as_slice() {
-        [] => Err(Reason::NoField { path, field }),
-        [_] => Ok(Status { path, field, written: told.remove(0) }),
-        _ => Err(Reason::SeveralFields { path, fields: told }),
+        [] => Err(UnverifiedReason::NoField { path, field }),
+        [_] => Ok(StoryStatus { path, field, written: told.remove(0) }),
+        _ => Err(UnverifiedReason::SeveralFields { path, fields: told }),
     }
 }
 
-fn in_front_matter(read: &Text) -> Result<Vec<String>, Reason> {
-    let malformed = |why| Reason::Malformed { path: read.path.clone(), why };
-    let Some(head) = field::head(&read.text).map_err(malformed)? else { return Ok(Vec::new()) };
+fn statuses_in_front_matter(read: &ProjectText) -> Result<Vec<String>, UnverifiedReason> {
+    let malformed = |why| UnverifiedReason::Malformed { path: read.path.clone(), why };
+    let Some(head) = field::front_matter_text(&read.text).map_err(malformed)? else {
+        return Ok(Vec::new());
+    };
     let front = field::yaml(head).map_err(malformed)?;
     let told = ["status", "Status"].into_iter().filter_map(|name| front.get(name));
-    let not_text = || Reason::NotText { path: read.path.clone(), field: "Status".to_owned() };
+    let not_text =
+        || UnverifiedReason::NotText { path: read.path.clone(), field: "Status".to_owned() };
     told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
-/// Returns the `Status: …` lines before the first section. Later lines are prose about the work,
+/// Returns the `StoryStatus: …` lines before the first section. Later lines are prose about the work,
 /// and lines in code or comments do not count.
-fn in_head(text: &str) -> Vec<String> {
-    let front = field::head(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
+fn statuses_in_head(text: &str) -> Vec<String> {
+    let front =
+        field::front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
     let mut aside = None;
     let mut told = Vec::new();
     for line in text.lines().skip(front) {
         let outside = aside.is_none();
-        aside = Aside::after(aside, line);
+        aside = MarkdownRegion::after(aside, line);
         if outside && line.starts_with("## ") {
             break;
         }
@@ -204,13 +210,13 @@ fn in_head(text: &str) -> Vec<String> {
 
 /// A region of Markdown that is not plain text.
 #[derive(Clone, Copy)]
-enum Aside {
+enum MarkdownRegion {
     /// Code between fences: the fence character, and the minimum length of the closing fence.
     Code(char, usize),
     Comment,
 }
 
-impl Aside {
+impl MarkdownRegion {
     /// Returns the region of the next line.
     fn after(aside: Option<Self>, line: &str) -> Option<Self> {
         match (aside, fence(line)) {
@@ -237,17 +243,18 @@ fn fence(line: &str) -> Option<(char, usize, &str)> {
 }
 
 /// Follows the comments of a line, and returns the region after it.
-fn comment(mut open: bool, line: &str) -> Option<Aside> {
+fn comment(mut open: bool, line: &str) -> Option<MarkdownRegion> {
     let mut rest = line;
     loop {
         let end = if open { rest.find("-->") } else { rest.find("<!--") };
-        let Some(at) = end else { return open.then_some(Aside::Comment) };
+        let Some(at) = end else { return open.then_some(MarkdownRegion::Comment) };
         // `<!-->` is a complete comment.
         rest = &rest[at + if open { 3 } else { 2 }..];
         open = !open;
     }
 }
 
-pub(crate) fn numbers(key: &Key) -> Result<Numbers<'_>, Reason> {
-    key.numbers().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
+pub(crate) fn numbers(key: &WorkKey) -> Result<StoryNumbers<'_>, UnverifiedReason> {
+    key.numbers()
+        .ok_or_else(|| UnverifiedReason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
 }

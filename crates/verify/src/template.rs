@@ -1,6 +1,6 @@
 //! Texts of verifiers with the placeholders `{key}`, `{epic}` and `{story}`.
 
-use crate::{key::Key, reason::Reason};
+use crate::{key::WorkKey, reason::UnverifiedReason};
 
 /// The required form of a key whose epic or story is used.
 pub(crate) const STORY_KEY: &str = "a story such as 1-2, 1.2 or 1-2-login";
@@ -10,28 +10,32 @@ const NAMES: [&str; 3] = ["key", "epic", "story"];
 
 /// A well-formed text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template(String);
+pub(crate) struct KeyTemplate(String);
 
 /// The meaning of braces around another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Braces {
+pub(crate) enum BraceMode {
     /// An error.
     Strict,
     /// Part of the text, as in a pattern.
     Free,
 }
 
-impl Template {
+impl KeyTemplate {
     /// Checks the braces of a text.
-    pub(crate) fn new(text: &str, braces: Braces) -> Result<Self, String> {
-        if braces == Braces::Strict {
-            only_known(text)?;
+    pub(crate) fn new(text: &str, braces: BraceMode) -> Result<Self, String> {
+        if braces == BraceMode::Strict {
+            check_placeholders(text)?;
         }
         Ok(Self(text.to_owned()))
     }
 
     /// Replaces the placeholders; every part passes through `escape`.
-    pub(crate) fn fill(&self, key: &Key, escape: fn(&str) -> String) -> Result<String, Reason> {
+    pub(crate) fn fill(
+        &self,
+        key: &WorkKey,
+        escape: fn(&str) -> String,
+    ) -> Result<String, UnverifiedReason> {
         let mut filled = self.0.clone();
         for name in NAMES {
             let gap = format!("{{{name}}}");
@@ -43,17 +47,17 @@ impl Template {
     }
 }
 
-fn part<'k>(key: &'k Key, name: &str) -> Result<&'k str, Reason> {
+fn part<'k>(key: &'k WorkKey, name: &str) -> Result<&'k str, UnverifiedReason> {
     let numbers = key.numbers();
     let found = match name {
         "epic" => numbers.map(|numbers| numbers.epic),
         "story" => numbers.map(|numbers| numbers.story),
         _ => Some(key.as_str()),
     };
-    found.ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
+    found.ok_or_else(|| UnverifiedReason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
 }
 
-fn only_known(text: &str) -> Result<(), String> {
+fn check_placeholders(text: &str) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         let after = &rest[at..];
@@ -69,23 +73,23 @@ fn only_known(text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn fill(text: &str, key: &str) -> Result<String, Reason> {
-        let template = Template::new(text, Braces::Strict).unwrap();
-        template.fill(&Key::parse(key).unwrap(), str::to_owned)
+    fn fill(text: &str, key: &str) -> Result<String, UnverifiedReason> {
+        let template = KeyTemplate::new(text, BraceMode::Strict).unwrap();
+        template.fill(&WorkKey::parse(key).unwrap(), str::to_owned)
     }
 
     #[test]
-    fn gaps_are_filled() {
+    fn placeholders_are_filled() {
         assert_eq!(fill("{epic}-{story}/{key}.md", "1-2-x").unwrap(), "1-2/1-2-x.md");
         assert_eq!(fill("plain", "x").unwrap(), "plain");
-        assert!(matches!(fill("{epic}", "PAY-7"), Err(Reason::Key { .. })));
+        assert!(matches!(fill("{epic}", "PAY-7"), Err(UnverifiedReason::Key { .. })));
     }
 
     #[test]
-    fn other_braces_are_a_mistake() {
+    fn unknown_placeholder_is_an_error() {
         for bad in ["{keys}", "{}", "a{", "}", "{{key}}", "{Key}"] {
-            assert!(Template::new(bad, Braces::Strict).is_err(), "{bad}");
+            assert!(KeyTemplate::new(bad, BraceMode::Strict).is_err(), "{bad}");
         }
-        assert!(Template::new("x{2,3}", Braces::Free).is_ok());
+        assert!(KeyTemplate::new("x{2,3}", BraceMode::Free).is_ok());
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use regex::{Regex, RegexBuilder};
 
 use crate::{
-    bmad::Workflow,
-    field::{self, Format},
-    key::Key,
-    project::{Pattern, Project},
-    reason::Reason,
-    template::{Braces, Template},
+    bmad::BmadWorkflow,
+    field::{self, FileFormat},
+    key::WorkKey,
+    project::{FilePattern, ProjectDir},
+    reason::UnverifiedReason,
+    template::{BraceMode, KeyTemplate},
 };
 
 /// Maximum size of a compiled line pattern.
@@ -18,7 +18,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A verifier as declared, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
+pub struct VerifierSpec {
     /// The program and its arguments.
     pub command: Option<Vec<String>>,
     pub file: Option<String>,
@@ -31,7 +31,7 @@ pub struct Declared {
 #[derive(Clone, Debug)]
 pub enum Verifier {
     /// A workflow of BMAD left the expected status.
-    Bmad(Workflow),
+    Bmad(BmadWorkflow),
     /// The command exits with status 0.
     Command(CommandTemplate),
     /// The file has the expected content.
@@ -40,49 +40,49 @@ pub enum Verifier {
 
 /// A command with placeholders for the key.
 #[derive(Clone, Debug)]
-pub struct CommandTemplate(Vec<Template>);
+pub struct CommandTemplate(Vec<KeyTemplate>);
 
 /// A file with placeholders in its name, and its expected content.
 #[derive(Clone, Debug)]
 pub struct FileCheck {
-    file: Template,
-    holds: Holds,
+    file: KeyTemplate,
+    holds: FileCondition,
 }
 
 /// The expected content of a file.
 #[derive(Clone, Debug)]
-enum Holds {
+enum FileCondition {
     /// Any content.
     Anything,
     /// A whole line matches.
-    Line(Template),
+    Line(KeyTemplate),
     /// A field equals this text. Its segments are filled one by one, so that a dot in a key does
     /// not split it.
-    Field { segments: Vec<Template>, equals: Template },
+    Field { segments: Vec<KeyTemplate>, equals: KeyTemplate },
 }
 
 /// What is wrong with a declared verifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Fault(String);
+pub struct VerifierFault(String);
 
 /// The result of a verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum VerifierVerdict {
     /// The condition holds, for this reason.
     Verified(String),
-    Incomplete(Reason),
+    Incomplete(UnverifiedReason),
 }
 
 /// A command to run in the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct VerifierProgram {
     pub argv: Vec<String>,
 }
 
 /// How a command ended, as reported by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProgramExit {
     Code(i32),
     Signal(i32),
     /// It was killed because it took too long.
@@ -94,86 +94,89 @@ pub enum Ended {
 
 /// A command that was run, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    pub ended: Ended,
+pub struct CommandRun {
+    pub ended: ProgramExit,
     /// The end of its output.
-    pub said: String,
+    pub output: String,
 }
 
-impl Declared {
+impl VerifierSpec {
     /// Validates the declaration and returns the verifier.
-    pub fn verifier(&self) -> Result<Verifier, Fault> {
+    pub fn verifier(&self) -> Result<Verifier, VerifierFault> {
         match (&self.command, &self.file) {
             (Some(_), Some(_)) => fault("it has both a command and a file; use one of them"),
             (None, None) => fault("it has neither a command nor a file"),
-            (Some(argv), None) => self.of_command(argv),
-            (None, Some(file)) => self.of_file(file),
+            (Some(argv), None) => self.command_verifier(argv),
+            (None, Some(file)) => self.file_verifier(file),
         }
     }
 
-    fn of_command(&self, argv: &[String]) -> Result<Verifier, Fault> {
+    fn command_verifier(&self, argv: &[String]) -> Result<Verifier, VerifierFault> {
         if self.matches.is_some() || self.field.is_some() || self.equals.is_some() {
             return fault("matches, field and equals require a file, but it has a command");
         }
         // Braces also belong to shells, awk and jq.
-        let words = argv.iter().map(|word| template(word, Braces::Free));
+        let words = argv.iter().map(|word| template(word, BraceMode::Free));
         Ok(Verifier::Command(CommandTemplate(words.collect::<Result<_, _>>()?)))
     }
 
-    fn of_file(&self, file: &str) -> Result<Verifier, Fault> {
-        Pattern::new(file).map_err(Fault)?;
+    fn file_verifier(&self, file: &str) -> Result<Verifier, VerifierFault> {
+        FilePattern::new(file).map_err(VerifierFault)?;
         let holds = match (&self.matches, &self.field, &self.equals) {
-            (None, None, None) => Holds::Anything,
+            (None, None, None) => FileCondition::Anything,
             (Some(pattern), None, None) => line_holds(pattern)?,
             (None, Some(field), Some(equals)) => field_holds(file, field, equals)?,
             (Some(_), _, _) => return fault("matches cannot be combined with field or equals"),
             (None, Some(_), None) => return fault("it has a field but no equals"),
             (None, None, Some(_)) => return fault("it has equals but no field"),
         };
-        Ok(Verifier::File(FileCheck { file: template(file, Braces::Strict)?, holds }))
+        Ok(Verifier::File(FileCheck { file: template(file, BraceMode::Strict)?, holds }))
     }
 }
 
 /// Checks that a pattern is valid with a sample key. The characters of any key match literally.
-fn line_holds(pattern: &str) -> Result<Holds, Fault> {
-    let template = template(pattern, Braces::Free)?;
-    let sample = Key::parse("1-2").map_err(|why| Fault(why.to_string()))?;
-    let filled = template.fill(&sample, regex::escape).map_err(|why| Fault(why.to_string()))?;
-    line_pattern(&filled).map_err(Fault)?;
-    Ok(Holds::Line(template))
+fn line_holds(pattern: &str) -> Result<FileCondition, VerifierFault> {
+    let template = template(pattern, BraceMode::Free)?;
+    let sample = WorkKey::parse("1-2").map_err(|why| VerifierFault(why.to_string()))?;
+    let filled =
+        template.fill(&sample, regex::escape).map_err(|why| VerifierFault(why.to_string()))?;
+    line_pattern(&filled).map_err(VerifierFault)?;
+    Ok(FileCondition::Line(template))
 }
 
-fn field_holds(file: &str, field: &str, equals: &str) -> Result<Holds, Fault> {
-    if Format::of(Path::new(file)).is_none() {
+fn field_holds(file: &str, field: &str, equals: &str) -> Result<FileCondition, VerifierFault> {
+    if FileFormat::from_path(Path::new(file)).is_none() {
         return fault("a field needs a file that ends in .yaml, .yml, .json, .toml or .md");
     }
     if field.split('.').any(str::is_empty) {
         return fault("the field has an empty part; expected names with dots between them");
     }
-    let segments = field.split('.').map(|part| template(part, Braces::Strict));
+    let segments = field.split('.').map(|part| template(part, BraceMode::Strict));
     let segments = segments.collect::<Result<_, _>>()?;
-    Ok(Holds::Field { segments, equals: template(equals, Braces::Strict)? })
+    Ok(FileCondition::Field { segments, equals: template(equals, BraceMode::Strict)? })
 }
 
-fn template(text: &str, braces: Braces) -> Result<Template, Fault> {
-    Template::new(text, braces).map_err(Fault)
+fn template(text: &str, braces: BraceMode) -> Result<KeyTemplate, VerifierFault> {
+    KeyTemplate::new(text, braces).map_err(VerifierFault)
 }
 
-fn fault<T>(text: &str) -> Result<T, Fault> {
-    Err(Fault(text.to_owned()))
+fn fault<T>(text: &str) -> Result<T, VerifierFault> {
+    Err(VerifierFault(text.to_owned()))
 }
 
 impl Verifier {
     /// Checks that a key has the required form, before anything is read.
-    pub fn fits(&self, key: &Key) -> Result<(), Reason> {
+    pub fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
-            Self::Bmad(workflow) => workflow.fits(key),
+            Self::Bmad(workflow) => workflow.check_key(key),
             Self::Command(command) => command.program(key).map(drop),
             Self::File(FileCheck { file, holds }) => {
                 let inside = match holds {
-                    Holds::Anything => Vec::new(),
-                    Holds::Line(pattern) => vec![pattern],
-                    Holds::Field { segments, equals } => segments.iter().chain([equals]).collect(),
+                    FileCondition::Anything => Vec::new(),
+                    FileCondition::Line(pattern) => vec![pattern],
+                    FileCondition::Field { segments, equals } => {
+                        segments.iter().chain([equals]).collect()
+                    }
                 };
                 let mut all = std::iter::once(file).chain(inside);
                 all.try_for_each(|template| template.fill(key, str::to_owned).map(drop))
@@ -182,51 +185,61 @@ impl Verifier {
     }
 
     /// Checks the condition in a directory. `run` executes commands.
-    pub fn check(&self, project: &Path, key: &Key, run: impl FnOnce(&Program) -> Ran) -> Verdict {
+    pub fn check(
+        &self,
+        project: &Path,
+        key: &WorkKey,
+        run: impl FnOnce(&VerifierProgram) -> CommandRun,
+    ) -> VerifierVerdict {
         let found = match self {
             Self::Bmad(workflow) => {
-                Project::open(project).and_then(|project| workflow.check(&project, key))
+                ProjectDir::open(project).and_then(|project| workflow.check(&project, key))
             }
             Self::Command(command) => command.check(key, run),
             Self::File(file) => {
-                Project::open(project).and_then(|project| file.check(&project, key))
+                ProjectDir::open(project).and_then(|project| file.check(&project, key))
             }
         };
-        found.map_or_else(Verdict::Incomplete, Verdict::Verified)
+        found.map_or_else(VerifierVerdict::Incomplete, VerifierVerdict::Verified)
     }
 }
 
 impl CommandTemplate {
-    fn program(&self, key: &Key) -> Result<Program, Reason> {
+    fn program(&self, key: &WorkKey) -> Result<VerifierProgram, UnverifiedReason> {
         let words = self.0.iter().map(|word| word.fill(key, str::to_owned));
-        Ok(Program { argv: words.collect::<Result<_, _>>()? })
+        Ok(VerifierProgram { argv: words.collect::<Result<_, _>>()? })
     }
 
-    fn check(&self, key: &Key, run: impl FnOnce(&Program) -> Ran) -> Result<String, Reason> {
-        let Ran { ended, said } = run(&self.program(key)?);
+    fn check(
+        &self,
+        key: &WorkKey,
+        run: impl FnOnce(&VerifierProgram) -> CommandRun,
+    ) -> Result<String, UnverifiedReason> {
+        let CommandRun { ended, output: said } = run(&self.program(key)?);
         let how = match ended {
-            Ended::Code(0) => return Ok("the command ended with exit status 0".to_owned()),
-            Ended::Code(code) => format!("ended with exit status {code}"),
-            Ended::Signal(signal) => format!("was ended by signal {signal}"),
-            Ended::TimedOut => "took too long and was killed".to_owned(),
-            Ended::TooMuchOutput => "wrote too much and was killed".to_owned(),
-            Ended::NotStarted(why) => return Err(Reason::CommandNotRun { why }),
+            ProgramExit::Code(0) => return Ok("the command ended with exit status 0".to_owned()),
+            ProgramExit::Code(code) => format!("ended with exit status {code}"),
+            ProgramExit::Signal(signal) => format!("was ended by signal {signal}"),
+            ProgramExit::TimedOut => "took too long and was killed".to_owned(),
+            ProgramExit::TooMuchOutput => "wrote too much and was killed".to_owned(),
+            ProgramExit::NotStarted(why) => return Err(UnverifiedReason::CommandNotRun { why }),
         };
-        Err(Reason::CommandEnded { how, said })
+        Err(UnverifiedReason::CommandEnded { how, said })
     }
 }
 
 impl FileCheck {
-    fn check(&self, project: &Project, key: &Key) -> Result<String, Reason> {
+    fn check(&self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
         let filled = self.file.fill(key, str::to_owned)?;
-        let pattern = Pattern::new(&filled).map_err(|_| Reason::NoFile { path: filled.clone() })?;
-        let path = project.one(&[pattern])?;
+        let pattern = FilePattern::new(&filled)
+            .map_err(|_| UnverifiedReason::NoFile { path: filled.clone() })?;
+        let path = project.find_one(&[pattern])?;
         match &self.holds {
-            Holds::Anything => {
+            FileCondition::Anything => {
                 project.is_file(&path).map(|()| format!("there is {}", path.display()))
             }
-            Holds::Line(pattern) => line(project, &path, pattern, key),
-            Holds::Field { segments, equals } => {
+            FileCondition::Line(pattern) => line(project, &path, pattern, key),
+            FileCondition::Field { segments, equals } => {
                 let filled = segments.iter().map(|segment| segment.fill(key, str::to_owned));
                 let segments: Vec<String> = filled.collect::<Result<_, _>>()?;
                 same(project, &path, &segments, &equals.fill(key, str::to_owned)?)
@@ -235,10 +248,15 @@ impl FileCheck {
     }
 }
 
-fn line(project: &Project, path: &Path, pattern: &Template, key: &Key) -> Result<String, Reason> {
+fn line(
+    project: &ProjectDir,
+    path: &Path,
+    pattern: &KeyTemplate,
+    key: &WorkKey,
+) -> Result<String, UnverifiedReason> {
     let read = project.read(path)?;
     let filled = pattern.fill(key, regex::escape)?;
-    let no_line = || Reason::NoLine { path: read.path.clone(), pattern: filled.clone() };
+    let no_line = || UnverifiedReason::NoLine { path: read.path.clone(), pattern: filled.clone() };
     let compiled = line_pattern(&filled).map_err(|_| no_line())?;
     let at = read.text.lines().position(|line| compiled.is_match(line)).ok_or_else(no_line)?;
     Ok(format!("line {} of {} matches", at + 1, read.path))
@@ -253,13 +271,13 @@ fn line_pattern(pattern: &str) -> Result<Regex, String> {
 }
 
 fn same(
-    project: &Project,
+    project: &ProjectDir,
     path: &Path,
     segments: &[String],
     equals: &str,
-) -> Result<String, Reason> {
+) -> Result<String, UnverifiedReason> {
     let read = project.read(path)?;
-    let format = Format::of(path).ok_or_else(|| Reason::Malformed {
+    let format = FileFormat::from_path(path).ok_or_else(|| UnverifiedReason::Malformed {
         path: read.path.clone(),
         why: "its format is unknown".to_owned(),
     })?;
@@ -267,9 +285,11 @@ fn same(
     let found = field::text_of(field::find(&value, segments, &read.path)?);
     let (path, field) = (read.path, name);
     match found {
-        None => Err(Reason::NotText { path, field }),
+        None => Err(UnverifiedReason::NotText { path, field }),
         Some(found) if found == equals => Ok(format!("{field} of {path} is {found:?}")),
-        Some(found) => Err(Reason::Differs { path, field, expected: format!("{equals:?}"), found }),
+        Some(found) => {
+            Err(UnverifiedReason::Differs { path, field, expected: format!("{equals:?}"), found })
+        }
     }
 }
 
@@ -279,14 +299,14 @@ mod tests {
 
     use super::*;
 
-    fn declared(pairs: &[(&str, &str)]) -> Declared {
+    fn declared(pairs: &[(&str, &str)]) -> VerifierSpec {
         let get = |name: &str| {
             let found = pairs.iter().find(|(given, _)| *given == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let command = get("command").map(|line| vec!["sh".into(), "-c".into(), line]);
         let (file, matches) = (get("file"), get("matches"));
-        Declared { command, file, matches, field: get("field"), equals: get("equals") }
+        VerifierSpec { command, file, matches, field: get("field"), equals: get("equals") }
     }
 
     fn check(
@@ -301,18 +321,20 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let verifier = declared(verifier).verifier().unwrap();
-        match verifier.check(dir.path(), &Key::parse(key).unwrap(), |_| ran(Ended::Code(1))) {
-            Verdict::Verified(because) => Ok(because),
-            Verdict::Incomplete(reason) => Err(reason.word()),
+        match verifier
+            .check(dir.path(), &WorkKey::parse(key).unwrap(), |_| ran(ProgramExit::Code(1)))
+        {
+            VerifierVerdict::Verified(because) => Ok(because),
+            VerifierVerdict::Incomplete(reason) => Err(reason.as_str()),
         }
     }
 
-    fn ran(ended: Ended) -> Ran {
-        Ran { ended, said: "no such line".to_owned() }
+    fn ran(ended: ProgramExit) -> CommandRun {
+        CommandRun { ended, output: "no such line".to_owned() }
     }
 
     #[test]
-    fn only_whole_verifiers_are_taken() {
+    fn incomplete_verifier_is_rejected() {
         for good in [
             &[("command", "test -e {key}")][..],
             &[("command", "jq '{a: .b}'")],
@@ -341,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_is_enough_if_nothing_else_is_asked() {
+    fn file_verifier_without_condition_needs_file() {
         let verifier = [("file", "out/{key}-*.txt")];
         assert!(check(&[("out/7-a.txt", "")], &verifier, "7").is_ok());
         assert_eq!(check(&[], &verifier, "7"), Err("no_file"));
@@ -364,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_equals_or_it_does_not() {
+    fn field_must_equal_text() {
         let verifier = [("file", "s.yaml"), ("field", "status.{key}"), ("equals", "done")];
         let with = |text: &str| check(&[("s.yaml", text)], &verifier, "1.2");
         assert!(with("status: {'1.2': done}").is_ok());
@@ -375,33 +397,41 @@ mod tests {
     }
 
     #[test]
-    fn a_command_says_it_by_its_exit_status_alone() {
+    fn command_is_judged_by_exit_status() {
         let verifier = declared(&[("command", "grep {key} list")]).verifier().unwrap();
-        let key = Key::parse("1-2").unwrap();
-        let run = |ended: Ended| {
+        let key = WorkKey::parse("1-2").unwrap();
+        let run = |ended: ProgramExit| {
             verifier.check(Path::new("/"), &key, |program| {
                 assert_eq!(program.argv, ["sh", "-c", "grep 1-2 list"]);
                 ran(ended)
             })
         };
-        assert!(matches!(run(Ended::Code(0)), Verdict::Verified(_)));
-        let others = [Ended::Code(1), Ended::Signal(9), Ended::TimedOut, Ended::TooMuchOutput];
-        for ended in others.into_iter().chain([Ended::NotStarted("gone".into())]) {
-            assert!(matches!(run(ended.clone()), Verdict::Incomplete(_)), "{ended:?}");
+        assert!(matches!(run(ProgramExit::Code(0)), VerifierVerdict::Verified(_)));
+        let others = [
+            ProgramExit::Code(1),
+            ProgramExit::Signal(9),
+            ProgramExit::TimedOut,
+            ProgramExit::TooMuchOutput,
+        ];
+        for ended in others.into_iter().chain([ProgramExit::NotStarted("gone".into())]) {
+            assert!(matches!(run(ended.clone()), VerifierVerdict::Incomplete(_)), "{ended:?}");
         }
         // The output is reported beside the reason, which stays the same across attempts.
-        let Verdict::Incomplete(reason) = run(Ended::Code(1)) else { panic!("it failed") };
-        assert_eq!(reason.said(), Some("no such line"));
+        let VerifierVerdict::Incomplete(reason) = run(ProgramExit::Code(1)) else {
+            panic!("it failed")
+        };
+        assert_eq!(reason.output(), Some("no such line"));
         assert_eq!(reason.to_string(), "the command ended with exit status 1");
     }
 
     #[test]
-    fn a_key_that_cannot_fit_is_known_before_anything_is_looked_at() {
-        let fits =
-            |verifier: &Verifier, key: &str| verifier.fits(&Key::parse(key).unwrap()).is_ok();
-        let story = Verifier::Bmad(Workflow::Review);
+    fn invalid_key_is_rejected_before_reading() {
+        let fits = |verifier: &Verifier, key: &str| {
+            verifier.check_key(&WorkKey::parse(key).unwrap()).is_ok()
+        };
+        let story = Verifier::Bmad(BmadWorkflow::Review);
         assert!(fits(&story, "1-2") && !fits(&story, "PAY-7"));
-        let retro = Verifier::Bmad(Workflow::Retro);
+        let retro = Verifier::Bmad(BmadWorkflow::Retro);
         assert!(fits(&retro, "epic-3") && !fits(&retro, "x"));
         for pairs in [
             &[("command", "grep {epic} list")][..],

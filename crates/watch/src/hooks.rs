@@ -31,7 +31,7 @@ const SESSION_FLAGS: &str = "/<session-flags>/config.toml";
 
 /// One call of a hook.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct HookCall {
     pub thread: ThreadId,
     pub turn: Option<String>,
     /// The rollout of the thread.
@@ -39,7 +39,7 @@ pub struct Heard {
     pub cwd: Option<PathBuf>,
     /// The sub-agent of the call. It has its own thread, and its turns are not the session's.
     pub subagent: Option<Subagent>,
-    pub told: Told,
+    pub event: CodexHookEvent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Subagent {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum CodexHookEvent {
     SessionStarted {
         source: Option<String>,
     },
@@ -96,41 +96,47 @@ pub enum Error {
 }
 
 /// Parses the input of a hook.
-pub fn read(input: &[u8]) -> Result<Heard, Error> {
-    let input: Input = serde_json::from_slice(input).map_err(Error::Shape)?;
+pub fn parse_hook(input: &[u8]) -> Result<HookCall, Error> {
+    let input: HookInput = serde_json::from_slice(input).map_err(Error::Shape)?;
     let Some(thread) = ThreadId::parse(&input.session_id) else {
         return Err(Error::Thread(input.session_id));
     };
-    Ok(Heard {
+    Ok(HookCall {
         thread,
         turn: input.turn_id.clone(),
         transcript: input.transcript_path.clone(),
         cwd: input.cwd.clone(),
         subagent: input.agent_id.clone().map(|id| Subagent { id, kind: input.agent_type.clone() }),
-        told: told(input),
+        event: hook_event(input),
     })
 }
 
-fn told(input: Input) -> Told {
+fn hook_event(input: HookInput) -> CodexHookEvent {
     let tool = input.tool_name.unwrap_or_default();
     match input.hook_event_name.as_str() {
-        "SessionStart" => Told::SessionStarted { source: input.source },
-        "UserPromptSubmit" => Told::PromptSubmitted { text: input.prompt.unwrap_or_default() },
-        "PermissionRequest" => Told::PermissionRequested { tool, input: input.tool_input },
-        "PreToolUse" => Told::ToolBegan { tool, call: input.tool_use_id, input: input.tool_input },
-        "PostToolUse" => Told::ToolEnded { tool, call: input.tool_use_id },
-        "PreCompact" => Told::Compacting,
-        "PostCompact" => Told::Compacted,
-        "SubagentStart" => Told::SubagentStarted,
-        "SubagentStop" => Told::SubagentStopped,
-        "Stop" => Told::Stopped { last_message: input.last_assistant_message },
-        "SessionEnd" => Told::SessionEnded { reason: input.reason },
-        _ => Told::Other { event: input.hook_event_name },
+        "SessionStart" => CodexHookEvent::SessionStarted { source: input.source },
+        "UserPromptSubmit" => {
+            CodexHookEvent::PromptSubmitted { text: input.prompt.unwrap_or_default() }
+        }
+        "PermissionRequest" => {
+            CodexHookEvent::PermissionRequested { tool, input: input.tool_input }
+        }
+        "PreToolUse" => {
+            CodexHookEvent::ToolBegan { tool, call: input.tool_use_id, input: input.tool_input }
+        }
+        "PostToolUse" => CodexHookEvent::ToolEnded { tool, call: input.tool_use_id },
+        "PreCompact" => CodexHookEvent::Compacting,
+        "PostCompact" => CodexHookEvent::Compacted,
+        "SubagentStart" => CodexHookEvent::SubagentStarted,
+        "SubagentStop" => CodexHookEvent::SubagentStopped,
+        "Stop" => CodexHookEvent::Stopped { last_message: input.last_assistant_message },
+        "SessionEnd" => CodexHookEvent::SessionEnded { reason: input.reason },
+        _ => CodexHookEvent::Other { event: input.hook_event_name },
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct HookInput {
     session_id: String,
     hook_event_name: String,
     #[serde(default)]
@@ -165,15 +171,15 @@ struct Input {
 /// other modes skip the hook. So our own hooks are trusted by their hash, for this launch alone.
 /// Nothing is written to disk, and hooks of the repository or other tools still need the user's
 /// approval.
-pub fn arguments(command: &str) -> Vec<String> {
+pub fn launch_arguments(command: &str) -> Vec<String> {
     let hooks = EVENTS.iter().map(|(event, _)| {
-        let command = toml_text(command);
+        let command = quote_toml(command);
         format!(
             "hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={TIMEOUT}}}]}}]"
         )
     });
     let states = EVENTS.iter().map(|(_, key)| {
-        let hash = hash(key, command);
+        let hash = hook_hash(key, command);
         format!("\"{SESSION_FLAGS}:{key}:0:0\"={{enabled=true,trusted_hash=\"{hash}\"}}")
     });
     let states = format!("hooks.state={{{}}}", states.collect::<Vec<_>>().join(","));
@@ -182,7 +188,7 @@ pub fn arguments(command: &str) -> Vec<String> {
 
 /// Returns the hash by which Codex identifies a hook: over its whole definition, as JSON with
 /// sorted keys.
-fn hash(event: &str, command: &str) -> String {
+fn hook_hash(event: &str, command: &str) -> String {
     let hook = serde_json::json!({"async": false, "command": command, "timeout": TIMEOUT, "type": "command"});
     let identity = serde_json::json!({"event_name": event, "hooks": [hook]});
     let digest = Sha256::digest(identity.to_string());
@@ -191,7 +197,7 @@ fn hash(event: &str, command: &str) -> String {
 }
 
 /// Quotes a text for TOML.
-fn toml_text(text: &str) -> String {
+fn quote_toml(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {
         match char {
@@ -208,14 +214,14 @@ fn toml_text(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn heard(name: &str) -> Vec<Heard> {
+    fn heard(name: &str) -> Vec<HookCall> {
         let path = format!("{}/tests/fixtures/hooks/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
-        text.lines().map(|line| read(line.as_bytes()).unwrap()).collect()
+        text.lines().map(|line| parse_hook(line.as_bytes()).unwrap()).collect()
     }
 
     #[test]
-    fn a_session_is_heard_from_start_to_end() {
+    fn session_hooks_are_parsed_in_order() {
         let heard = heard("session");
         let first = &heard[0];
         assert_eq!(first.thread.as_str(), "01a1e08b-614a-7c61-a49a-d6ec86726bf8");
@@ -224,54 +230,60 @@ mod tests {
                 "rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-d6ec86726bf8.jsonl"
             )
         );
-        assert_eq!(first.told, Told::SessionStarted { source: Some("startup".into()) });
-        assert_eq!(heard[1].told, Told::PromptSubmitted { text: "HELLO one".into() });
+        assert_eq!(first.event, CodexHookEvent::SessionStarted { source: Some("startup".into()) });
+        assert_eq!(heard[1].event, CodexHookEvent::PromptSubmitted { text: "HELLO one".into() });
         assert_eq!(heard[1].turn.as_deref(), Some("01a1e08b-640d-70a0-9e51-78a46de3d154"));
         assert_eq!(
-            heard[2].told,
-            Told::Stopped { last_message: Some("Hello from the model.".into()) }
+            heard[2].event,
+            CodexHookEvent::Stopped { last_message: Some("Hello from the model.".into()) }
         );
-        assert_eq!(heard.last().unwrap().told, Told::SessionEnded { reason: Some("other".into()) });
+        assert_eq!(
+            heard.last().unwrap().event,
+            CodexHookEvent::SessionEnded { reason: Some("other".into()) }
+        );
         assert!(heard.iter().all(|heard| heard.subagent.is_none()));
     }
 
     #[test]
-    fn tools_and_permissions_are_heard_with_what_they_are_for() {
+    fn tool_and_permission_hooks_are_parsed() {
         let heard = heard("session");
         let call = Some("call_9996d8d1be6e46bd82f7".to_owned());
         let input = serde_json::json!({"command": "sleep 2; ls"});
         assert_eq!(
-            heard[4].told,
-            Told::ToolBegan { tool: "Bash".into(), call: call.clone(), input }
+            heard[4].event,
+            CodexHookEvent::ToolBegan { tool: "Bash".into(), call: call.clone(), input }
         );
-        assert_eq!(heard[5].told, Told::ToolEnded { tool: "Bash".into(), call });
+        assert_eq!(heard[5].event, CodexHookEvent::ToolEnded { tool: "Bash".into(), call });
         let input = serde_json::json!({"command": "touch /scratch/tui-esc", "description": "May I write outside?"});
-        assert_eq!(heard[9].told, Told::PermissionRequested { tool: "Bash".into(), input });
+        assert_eq!(
+            heard[9].event,
+            CodexHookEvent::PermissionRequested { tool: "Bash".into(), input }
+        );
     }
 
     #[test]
-    fn what_a_sub_agent_does_is_told_as_its_own() {
+    fn sub_agent_hooks_are_marked() {
         let input = br#"{"session_id":"a1","hook_event_name":"SubagentStop","agent_id":"b2","agent_type":"worker","turn_id":"t"}"#;
-        let heard = read(input).unwrap();
-        assert_eq!(heard.told, Told::SubagentStopped);
+        let heard = parse_hook(input).unwrap();
+        assert_eq!(heard.event, CodexHookEvent::SubagentStopped);
         assert_eq!(heard.subagent, Some(Subagent { id: "b2".into(), kind: Some("worker".into()) }));
     }
 
     #[test]
-    fn bad_input_says_what_is_wrong_with_it_and_new_events_are_named() {
-        assert!(matches!(read(b"[]"), Err(Error::Shape(_))));
-        assert!(matches!(read(b"{\"session_id\":\"a\"}"), Err(Error::Shape(_))));
+    fn bad_hook_input_is_an_error() {
+        assert!(matches!(parse_hook(b"[]"), Err(Error::Shape(_))));
+        assert!(matches!(parse_hook(b"{\"session_id\":\"a\"}"), Err(Error::Shape(_))));
         assert!(matches!(
-            read(br#"{"session_id":"../a","hook_event_name":"Stop"}"#),
+            parse_hook(br#"{"session_id":"../a","hook_event_name":"Stop"}"#),
             Err(Error::Thread(_))
         ));
-        let heard = read(br#"{"session_id":"a","hook_event_name":"New"}"#).unwrap();
-        assert_eq!(heard.told, Told::Other { event: "New".into() });
+        let heard = parse_hook(br#"{"session_id":"a","hook_event_name":"New"}"#).unwrap();
+        assert_eq!(heard.event, CodexHookEvent::Other { event: "New".into() });
     }
 
     #[test]
     fn a_command_is_quoted_for_toml() {
-        let arguments = arguments("a \"b\" \\ \n");
+        let arguments = launch_arguments("a \"b\" \\ \n");
         assert_eq!(arguments.len(), 2 * EVENTS.len() + 2);
         assert_eq!(arguments[0], "-c");
         let expected = r#"hooks.SessionStart=[{hooks=[{type="command",command="a \"b\" \\ \u000A",timeout=3}]}]"#;
@@ -279,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_has_the_hash_that_codex_was_seen_to_give_it() {
+    fn hook_hash_matches_codex() {
         let expected = "sha256:6125a83af5b2a49d339b56a14c3bfc74e142b2bb9297e292ad9be61de0aed526";
-        assert_eq!(hash("session_end", "cat >> \"/tmp/a b\""), expected);
+        assert_eq!(hook_hash("session_end", "cat >> \"/tmp/a b\""), expected);
     }
 }

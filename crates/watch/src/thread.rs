@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Ids must be shorter than this.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// The id of a thread: letters, digits and dashes, so that it can be part of file names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub struct ThreadId(String);
 impl ThreadId {
     /// Parses an id.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = !text.is_empty() && text.len() < LONGEST;
+        let fits = !text.is_empty() && text.len() < MAX_LENGTH;
         let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         (fits && plain && !text.starts_with('-')).then(|| Self(text.to_owned()))
     }
@@ -22,14 +22,14 @@ impl ThreadId {
     }
 
     /// The creation time in milliseconds since 1970, if the id contains it.
-    pub fn made_at_ms(&self) -> Option<u64> {
-        made_at(&self.0)
+    pub fn created_at_ms(&self) -> Option<u64> {
+        creation_time(&self.0)
     }
 
     /// Whether the other id is older than the thread, by the first 48 bits of both. False if either
     /// contains no time.
     pub(crate) fn is_younger_than(&self, other: &str) -> bool {
-        match (made_at(&self.0), made_at(other)) {
+        match (creation_time(&self.0), creation_time(other)) {
             (Some(own), Some(other)) => other < own,
             _ => false,
         }
@@ -43,7 +43,7 @@ impl fmt::Display for ThreadId {
 }
 
 /// Returns the milliseconds in a UUID of version 7.
-fn made_at(id: &str) -> Option<u64> {
+fn creation_time(id: &str) -> Option<u64> {
     let is_uuid = id.len() == 36 && id.is_ascii();
     if !is_uuid || id.as_bytes()[14] != b'7' {
         return None;
@@ -56,15 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_part_of_a_name_is_an_id() {
+    fn thread_id_must_be_a_plain_name() {
         assert!(ThreadId::parse("01a1e07a-5d7b-7080-8099-30d3b6bc5ae3").is_some());
-        for text in ["", "-a", "../x", "a*", "a b", &"a".repeat(LONGEST)] {
+        for text in ["", "-a", "../x", "a*", "a b", &"a".repeat(MAX_LENGTH)] {
             assert_eq!(ThreadId::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn the_age_of_ids_is_compared_only_if_both_tell_it() {
+    fn ids_without_time_are_not_compared() {
         let thread = ThreadId::parse("01a1e07d-362f-7533-9c68-7c09cd1f5b34").unwrap();
         assert!(thread.is_younger_than("01a1e07d-3548-77f0-a7fe-63c078e5bbd0"));
         assert!(!thread.is_younger_than("01a1e07d-3679-7663-9424-5cecc01e6fe3"));

@@ -5,29 +5,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use provost_watch::hooks::{self, Heard, Told};
-use provost_watch::rollout::{self, Fold, Next, Places, Tail, TurnEnd};
-use provost_watch::screen::{Shown, read};
-use provost_watch::tmux::{Pane, Server};
+use provost_watch::hooks::{self, CodexHookEvent, HookCall};
+use provost_watch::rollout::{
+    self, CodexHomes, NextLine, RecordedTurnEnd, RolloutFold, RolloutTail,
+};
+use provost_watch::screen::{ScreenKind, classify};
+use provost_watch::tmux::{PaneListing, TmuxServer};
 use tempfile::TempDir;
 
-use crate::kit::{codex, is_missing, wait_until};
+use crate::support::{codex, is_missing, wait_until};
 
 /// A Codex home without prompts, a trusted project, and a tmux server.
-struct Lab {
+struct CodexPaneEnv {
     directory: TempDir,
-    server: Server,
+    server: TmuxServer,
     codex: PathBuf,
 }
 
-impl Lab {
+impl CodexPaneEnv {
     fn new() -> Option<Self> {
         let codex = codex()?;
         if is_missing("tmux") {
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::new(directory.path().join("socket"));
+        let server = TmuxServer::new(directory.path().join("socket"));
         let lab = Self { directory, server, codex };
         for name in ["home", "codex", "tmp", "project/.git"] {
             fs::create_dir_all(lab.path(name)).unwrap();
@@ -61,27 +63,27 @@ impl Lab {
         tmux
     }
 
-    fn pane(&self) -> Pane {
+    fn pane(&self) -> PaneListing {
         self.server.panes().unwrap().remove(0)
     }
 
-    fn shows(&self, shown: Shown) {
+    fn wait_for_screen(&self, shown: ScreenKind) {
         let pane = self.pane().id;
         wait_until(&format!("{shown:?}"), || {
-            read(&self.server.screen(&pane).unwrap(), Some((0, 166))).shown == shown
+            classify(&self.server.screen(&pane).unwrap(), Some((0, 166))).kind == shown
         });
     }
 
     /// Returns the hook calls so far.
-    fn heard(&self) -> Vec<Heard> {
+    fn hook_calls(&self) -> Vec<HookCall> {
         let told = fs::read_to_string(self.path("hooks")).unwrap_or_default();
         let whole =
             told.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() > 1);
-        whole.map(|line| hooks::read(line.as_bytes()).unwrap()).collect()
+        whole.map(|line| hooks::parse_hook(line.as_bytes()).unwrap()).collect()
     }
 }
 
-impl Drop for Lab {
+impl Drop for CodexPaneEnv {
     fn drop(&mut self) {
         self.tmux().arg("kill-server").status().ok();
     }
@@ -105,36 +107,39 @@ projects.{project:?}.trust_level = "trusted"
 }
 
 #[test]
-fn hooks_of_one_launch_run_without_a_question_and_agree_with_the_rollout() {
-    let Some(lab) = Lab::new() else { return };
+fn trusted_hooks_agree_with_rollout() {
+    let Some(lab) = CodexPaneEnv::new() else { return };
     let line = format!("cat >> '{0}'; echo >> '{0}'", lab.path("hooks").display());
-    lab.start(&hooks::arguments(&line));
-    lab.shows(Shown::Composer);
+    lab.start(&hooks::launch_arguments(&line));
+    lab.wait_for_screen(ScreenKind::Composer);
     let pane = lab.pane().id;
     wait_until("the prompt", || lab.server.screen(&pane).unwrap().join("\n").contains("GPT-5.5"));
     lab.server.paste(&pane, "hello").unwrap();
     wait_until("the text", || {
         lab.server.screen(&pane).unwrap().iter().any(|line| line == "› hello")
     });
-    lab.server.key(&pane, "Enter").unwrap();
-    let said = |heard: &Heard| heard.told == Told::PromptSubmitted { text: "hello".into() };
-    wait_until("the hooks", || lab.heard().iter().any(said));
-    let heard = lab.heard();
-    assert_eq!(heard[0].told, Told::SessionStarted { source: Some("startup".into()) });
+    lab.server.press_key(&pane, "Enter").unwrap();
+    let said =
+        |heard: &HookCall| heard.event == CodexHookEvent::PromptSubmitted { text: "hello".into() };
+    wait_until("the hooks", || lab.hook_calls().iter().any(said));
+    let heard = lab.hook_calls();
+    assert_eq!(heard[0].event, CodexHookEvent::SessionStarted { source: Some("startup".into()) });
     let submitted = heard.iter().find(|heard| said(heard)).unwrap();
-    let places = Places::new(vec![lab.path("codex")]);
+    let places = CodexHomes::new(vec![lab.path("codex")]);
     let found = places.find(&submitted.thread).rollouts.pop().unwrap();
     assert_eq!(Some(&found.path), submitted.transcript.as_ref());
     wait_until("the end of the turn", || ends_with_error(&found.path, submitted));
 }
 
-fn ends_with_error(path: &Path, submitted: &Heard) -> bool {
-    let mut fold = Fold::of(submitted.thread.clone());
-    let mut tail = Tail::open(path, 0).unwrap();
+fn ends_with_error(path: &Path, submitted: &HookCall) -> bool {
+    let mut fold = RolloutFold::for_thread(submitted.thread.clone());
+    let mut tail = RolloutTail::open(path, 0).unwrap();
     let mut ended = false;
-    while let Next::Line(line) = tail.next_line().unwrap() {
+    while let NextLine::Line(line) = tail.next_line().unwrap() {
         fold.line(&line, |told| {
-            if let rollout::Told::TurnEnded { turn, end: TurnEnd::Error { .. } } = told {
+            if let rollout::RolloutEvent::TurnEnded { turn, end: RecordedTurnEnd::Error { .. } } =
+                told
+            {
                 ended |= turn == submitted.turn;
             }
         });
@@ -143,22 +148,22 @@ fn ends_with_error(path: &Path, submitted: &Heard) -> bool {
 }
 
 #[test]
-fn a_hook_that_nobody_vouches_for_makes_codex_ask() {
-    let Some(lab) = Lab::new() else { return };
-    let mut arguments = hooks::arguments("cat");
+fn untrusted_hook_makes_codex_ask() {
+    let Some(lab) = CodexPaneEnv::new() else { return };
+    let mut arguments = hooks::launch_arguments("cat");
     arguments.truncate(arguments.len() - 2);
     lab.start(&arguments);
-    lab.shows(Shown::HookTrust);
+    lab.wait_for_screen(ScreenKind::HookTrust);
 }
 
 #[test]
-fn the_process_in_the_pane_is_known_as_codex() {
-    let Some(lab) = Lab::new() else { return };
+fn pane_process_is_identified_as_codex() {
+    let Some(lab) = CodexPaneEnv::new() else { return };
     lab.start(&[]);
-    lab.shows(Shown::Composer);
-    let seen = provost_watch::process::look(lab.pane().pid).unwrap().unwrap();
+    lab.wait_for_screen(ScreenKind::Composer);
+    let seen = provost_watch::process::inspect(lab.pane().pid).unwrap().unwrap();
     let all = [seen];
-    let told = provost_watch::process::Family::new(&all).agents();
+    let told = provost_watch::process::ProcessTree::new(&all).agents();
     let [(seen, told)] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(told.kind, provost_watch::process::AgentKind::Codex);
     assert_eq!(seen.cwd.seen(), Some(&lab.path("project")));

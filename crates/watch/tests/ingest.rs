@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use provost_watch::rollout::{Fold, Next, Tail, Told, Watch};
+use provost_watch::rollout::{NextLine, RolloutEvent, RolloutFileWatch, RolloutFold, RolloutTail};
 
 /// Total size of the lines with common lengths.
 const LINES: usize = 121 << 20;
@@ -45,7 +45,7 @@ fn write(to: impl Write) {
 }
 
 /// Appends one line that is almost entirely a hole, and the end of the turn.
-fn write_the_end(path: &Path) {
+fn append_turn_end(path: &Path) {
     let mut file = OpenOptions::new().append(true).open(path).unwrap();
     file.write_all(LIFE.as_bytes()).unwrap();
     file.set_len(file.metadata().unwrap().len() + LONG).unwrap();
@@ -64,11 +64,11 @@ fn field(name: &str) -> u64 {
 }
 
 /// Reads a file to its end. Returns its events without the activity ones, and the number of those.
-fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
-    let (mut fold, mut found, mut alive) = (Fold::new(), Vec::new(), 0);
-    while let Next::Line(line) = tail.next_line().unwrap() {
+fn read_events(tail: &mut RolloutTail) -> (Vec<RolloutEvent>, usize) {
+    let (mut fold, mut found, mut alive) = (RolloutFold::new(), Vec::new(), 0);
+    while let NextLine::Line(line) = tail.next_line().unwrap() {
         fold.line(&line, |told| {
-            if told == Told::Alive {
+            if told == RolloutEvent::Alive {
                 alive += 1;
             } else {
                 found.push(told);
@@ -79,39 +79,43 @@ fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
 }
 
 /// Reads the file and checks the memory used.
-fn read_in_little_memory(path: &Path, long_lines: usize) {
+fn assert_bounded_memory(path: &Path, long_lines: usize) {
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = field("VmRSS:");
-    let mut tail = Tail::open(path, 0).unwrap();
-    let (found, alive) = told(&mut tail);
+    let mut tail = RolloutTail::open(path, 0).unwrap();
+    let (found, alive) = read_events(&mut tail);
     let took = peak_kib().saturating_sub(before);
     assert!(took <= MEMORY_KIB, "{took} KiB");
     assert_eq!(alive, LINES / block().len() * 7 + long_lines);
-    let [Told::Session(_), Told::TurnStarted { .. }, Told::TurnEnded { .. }] = found.as_slice()
+    let [
+        RolloutEvent::Session(_),
+        RolloutEvent::TurnStarted { .. },
+        RolloutEvent::TurnEnded { .. },
+    ] = found.as_slice()
     else {
         panic!("{found:?}")
     };
 }
 
 #[test]
-fn two_hundred_megabytes_are_read_in_constant_memory_and_silence_wakes_nobody() {
+fn large_rollout_is_read_in_constant_memory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("rollout.jsonl");
     write(File::create(&path).unwrap());
-    write_the_end(&path);
+    append_turn_end(&path);
     assert!(fs::metadata(&path).unwrap().len() > 200 << 20);
-    let mut watch = Watch::file(&path).unwrap();
-    read_in_little_memory(&path, 1);
-    assert!(!watch.seen().unwrap(), "reading is no reason to read again");
+    let mut watch = RolloutFileWatch::file(&path).unwrap();
+    assert_bounded_memory(&path, 1);
+    assert!(!watch.drain_events().unwrap(), "reading is no reason to read again");
 }
 
 #[test]
-fn a_large_compressed_file_is_read_in_constant_memory() {
+fn compressed_rollout_uses_constant_memory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("rollout.jsonl.zst");
     let mut encoder = zstd::Encoder::new(File::create(&path).unwrap(), 1).unwrap();
     write(&mut encoder);
     writeln!(encoder, "{ENDED}").unwrap();
     encoder.finish().unwrap();
-    read_in_little_memory(&path, 0);
+    assert_bounded_memory(&path, 0);
 }

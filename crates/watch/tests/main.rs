@@ -4,7 +4,7 @@
 
 mod codex;
 mod ingest;
-mod kit;
 mod rollout;
 mod screen;
+mod support;
 mod tmux;

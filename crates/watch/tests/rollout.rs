@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use provost_watch::ThreadId;
-use provost_watch::rollout::{Fold, Line, Next, Reset, Tail, Told, TurnEnd, Turns};
+use provost_watch::rollout::{
+    LimitReset, NextLine, RecordedTurnEnd, RolloutEvent, RolloutFold, RolloutLine, RolloutTail,
+    TurnRecording,
+};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -11,54 +14,54 @@ fn fixture(name: &str) -> PathBuf {
         .join(format!("{name}.jsonl"))
 }
 
-fn read(fold: &mut Fold, path: &Path) -> Vec<Told> {
-    let mut tail = Tail::open(path, 0).unwrap();
+fn read(fold: &mut RolloutFold, path: &Path) -> Vec<RolloutEvent> {
+    let mut tail = RolloutTail::open(path, 0).unwrap();
     let mut found = Vec::new();
-    while let Next::Line(line) = tail.next_line().unwrap() {
+    while let NextLine::Line(line) = tail.next_line().unwrap() {
         fold.line(&line, |told| found.push(told));
     }
     found
 }
 
-fn told(name: &str) -> Vec<Told> {
-    read(&mut Fold::new(), &fixture(name))
+fn fixture_events(name: &str) -> Vec<RolloutEvent> {
+    read(&mut RolloutFold::new(), &fixture(name))
 }
 
-fn fold_text(text: &str) -> Vec<Told> {
-    let mut fold = Fold::new();
+fn fold_text(text: &str) -> Vec<RolloutEvent> {
+    let mut fold = RolloutFold::new();
     let mut found = Vec::new();
     for line in text.lines() {
-        let line = Line { bytes: line.as_bytes(), len: line.len() as u64, after: 0 };
+        let line = RolloutLine { bytes: line.as_bytes(), len: line.len() as u64, after: 0 };
         fold.line(&line, |told| found.push(told));
     }
     found
 }
 
 /// Returns the turns and messages as short texts.
-fn story(told: &[Told]) -> Vec<String> {
-    let word = |told: &Told| match told {
-        Told::Session(meta) => Some(format!("session {}", meta.cli_version.clone()?)),
-        Told::TurnStarted { .. } => Some("started".to_owned()),
-        Told::TurnEnded { end: TurnEnd::Ok { .. }, .. } => Some("ok".to_owned()),
-        Told::TurnEnded { end: TurnEnd::Error { kind, .. }, .. } => {
+fn summarize(told: &[RolloutEvent]) -> Vec<String> {
+    let word = |told: &RolloutEvent| match told {
+        RolloutEvent::Session(meta) => Some(format!("session {}", meta.cli_version.clone()?)),
+        RolloutEvent::TurnStarted { .. } => Some("started".to_owned()),
+        RolloutEvent::TurnEnded { end: RecordedTurnEnd::Ok { .. }, .. } => Some("ok".to_owned()),
+        RolloutEvent::TurnEnded { end: RecordedTurnEnd::Error { kind, .. }, .. } => {
             Some(format!("error {}", kind.clone()?))
         }
-        Told::TurnEnded { end: TurnEnd::Aborted { reason }, .. } => {
+        RolloutEvent::TurnEnded { end: RecordedTurnEnd::Aborted { reason }, .. } => {
             Some(format!("aborted {}", reason.clone()?))
         }
-        Told::UserMessage { text, .. } => Some(format!("said {text}")),
-        Told::Plan(plan) => Some(format!("plan {:?}", plan.progress())),
-        Told::Compacted => Some("compacted".to_owned()),
-        Told::Unreadable { .. } => Some("unreadable".to_owned()),
-        Told::Tokens(_) | Told::Limits(_) | Told::Alive => None,
+        RolloutEvent::UserMessage { text, .. } => Some(format!("said {text}")),
+        RolloutEvent::Plan(plan) => Some(format!("plan {:?}", plan.progress())),
+        RolloutEvent::Compacted => Some("compacted".to_owned()),
+        RolloutEvent::Unreadable { .. } => Some("unreadable".to_owned()),
+        RolloutEvent::Tokens(_) | RolloutEvent::Limits(_) | RolloutEvent::Alive => None,
     };
     told.iter().filter_map(word).collect()
 }
 
 #[test]
-fn turns_end_well_or_with_a_kind_of_error() {
-    let told = told("errors-and-compaction");
-    let story = story(&told);
+fn turn_ends_are_ok_or_typed_errors() {
+    let told = fixture_events("errors-and-compaction");
+    let story = summarize(&told);
     let expected = [
         "session 0.166.0",
         "started",
@@ -81,11 +84,13 @@ fn turns_end_well_or_with_a_kind_of_error() {
 }
 
 #[test]
-fn tokens_are_told_when_they_change_and_limits_with_their_reset() {
-    let told = told("errors-and-compaction");
+fn token_and_limit_changes_are_reported() {
+    let told = fixture_events("errors-and-compaction");
     let tokens: Vec<_> = told
         .iter()
-        .filter_map(|told| if let Told::Tokens(tokens) = told { Some(*tokens) } else { None })
+        .filter_map(
+            |told| if let RolloutEvent::Tokens(tokens) = told { Some(*tokens) } else { None },
+        )
         .collect();
     assert_eq!(tokens[0].total.total, 1050);
     assert_eq!(
@@ -96,20 +101,25 @@ fn tokens_are_told_when_they_change_and_limits_with_their_reset() {
     assert!(tokens.windows(2).all(|pair| pair[0] != pair[1]));
     let limits: Vec<_> = told
         .iter()
-        .filter_map(|told| if let Told::Limits(limits) = told { limits.primary } else { None })
+        .filter_map(
+            |told| if let RolloutEvent::Limits(limits) = told { limits.primary } else { None },
+        )
         .collect();
     assert_eq!(limits[0].used_percent, 100.0);
-    assert_eq!((limits[0].minutes, limits[0].reset), (Some(300), Some(Reset::At(1_794_780_000))));
+    assert_eq!(
+        (limits[0].minutes, limits[0].reset),
+        (Some(300), Some(LimitReset::At(1_794_780_000)))
+    );
     assert_eq!(limits[1].used_percent, 42.5);
 }
 
 #[test]
-fn input_is_proved_by_the_id_that_its_sender_gave() {
-    let told = told("terminal");
+fn input_is_confirmed_by_client_id() {
+    let told = fixture_events("terminal");
     let ids: Vec<_> = told
         .iter()
         .filter_map(|told| {
-            let Told::UserMessage { client_id, text, turn } = told else { return None };
+            let RolloutEvent::UserMessage { client_id, text, turn } = told else { return None };
             Some((client_id.as_deref()?, text.as_str(), turn.as_deref()?))
         })
         .collect();
@@ -126,75 +136,79 @@ fn input_is_proved_by_the_id_that_its_sender_gave() {
 
 #[test]
 fn an_interrupted_turn_is_aborted() {
-    assert_eq!(story(&told("interrupted")).last().unwrap(), "aborted interrupted");
+    assert_eq!(summarize(&fixture_events("interrupted")).last().unwrap(), "aborted interrupted");
 }
 
 #[test]
-fn a_turn_that_was_cut_by_a_kill_has_no_end_and_the_next_begins() {
-    let told = told("killed-and-resumed");
-    let story: Vec<_> = story(&told).into_iter().filter(|word| !word.starts_with("said")).collect();
+fn killed_turn_has_no_end() {
+    let told = fixture_events("killed-and-resumed");
+    let story: Vec<_> =
+        summarize(&told).into_iter().filter(|word| !word.starts_with("said")).collect();
     assert_eq!(story, ["session 0.166.0", "started", "ok", "started", "started", "ok"]);
 }
 
 #[test]
-fn threads_with_the_older_history_say_the_same() {
-    assert_eq!(story(&told("legacy")), ["session 0.166.0", "started", "said SHX", "ok"]);
+fn older_history_format_yields_same_events() {
+    assert_eq!(
+        summarize(&fixture_events("legacy")),
+        ["session 0.166.0", "started", "said SHX", "ok"]
+    );
 }
 
 #[test]
 fn the_oldest_supported_version_records_turns() {
-    let mut fold = Fold::new();
+    let mut fold = RolloutFold::new();
     let told = read(&mut fold, &fixture("version-0.107"));
-    assert_eq!(fold.turns(), Turns::Recorded);
+    assert_eq!(fold.turns(), TurnRecording::Recorded);
     assert!(fold.turn().is_some());
-    assert_eq!(story(&told).last().unwrap(), "said HANGS now");
+    assert_eq!(summarize(&told).last().unwrap(), "said HANGS now");
 }
 
 #[test]
-fn a_version_without_turns_says_so_and_guesses_none() {
-    let mut fold = Fold::new();
+fn version_without_turns_reports_none() {
+    let mut fold = RolloutFold::new();
     let told = read(&mut fold, &fixture("version-0.63"));
-    assert_eq!(fold.turns(), Turns::NotRecorded);
-    let story = story(&told);
+    assert_eq!(fold.turns(), TurnRecording::NotRecorded);
+    let story = summarize(&told);
     assert!(
         story.iter().all(|word| word.starts_with("said") || word.starts_with("session")),
         "{story:#?}"
     );
-    assert!(told.iter().filter(|told| **told == Told::Alive).count() > 10);
+    assert!(told.iter().filter(|told| **told == RolloutEvent::Alive).count() > 10);
 }
 
 #[test]
-fn the_history_of_the_parent_is_not_the_forks_own() {
-    let told = told("forked-child");
-    let Told::Session(meta) = &told[0] else { panic!("{:?}", told[0]) };
+fn fork_skips_parent_history() {
+    let told = fixture_events("forked-child");
+    let RolloutEvent::Session(meta) = &told[0] else { panic!("{:?}", told[0]) };
     assert_eq!(meta.thread.as_str(), "01a1e07d-362f-7533-9c68-7c09cd1f5b34");
     assert_eq!(
         meta.parent.as_ref().map(ThreadId::as_str),
         Some("01a1e07d-352a-7e12-8802-a4409dd02b19")
     );
-    assert_eq!(story(&told), ["session 0.166.0", "started", "ok"]);
+    assert_eq!(summarize(&told), ["session 0.166.0", "started", "ok"]);
 }
 
 #[test]
-fn without_ordinals_turns_older_than_the_fork_are_not_its_own() {
+fn fork_without_ordinals_skips_older_turns() {
     let text = std::fs::read_to_string(fixture("forked-child")).unwrap();
     let older = text.replace("subagent_history_start_ordinal", "unknown_field");
-    assert_eq!(story(&fold_text(&older)), ["session 0.166.0", "started", "ok"]);
+    assert_eq!(summarize(&fold_text(&older)), ["session 0.166.0", "started", "ok"]);
 }
 
 #[test]
-fn a_file_of_another_thread_says_nothing() {
+fn file_of_other_thread_yields_nothing() {
     let wanted = ThreadId::parse("01a1e07d-352a-7e12-8802-a4409dd02b19").unwrap();
-    assert_eq!(read(&mut Fold::of(wanted), &fixture("child")), []);
+    assert_eq!(read(&mut RolloutFold::for_thread(wanted), &fixture("child")), []);
     let own = ThreadId::parse("01a1e07d-35b3-7ec0-9e13-1aafc4e2902c").unwrap();
     assert_eq!(
-        story(&read(&mut Fold::of(own), &fixture("child"))),
+        summarize(&read(&mut RolloutFold::for_thread(own), &fixture("child"))),
         ["session 0.166.0", "started", "ok"]
     );
 }
 
 #[test]
-fn what_is_known_by_its_beginning_is_what_the_parser_says() {
+fn head_classification_matches_parser() {
     for name in
         ["errors-and-compaction", "legacy", "version-0.63", "version-0.107", "terminal", "child"]
     {
@@ -202,24 +216,24 @@ fn what_is_known_by_its_beginning_is_what_the_parser_says() {
         // A list at the beginning stops readers that only look there.
         let slow: String =
             text.lines().map(|line| line.replacen('{', r#"{"first":[],"#, 1) + "\n").collect();
-        assert_eq!(fold_text(&slow), told(name), "{name}");
+        assert_eq!(fold_text(&slow), fixture_events(name), "{name}");
     }
 }
 
 #[test]
-fn a_record_after_a_torn_one_is_read_and_a_torn_one_alone_is_told() {
+fn record_after_torn_line_is_read() {
     let whole =
         r#"{"timestamp":"T","type":"event_msg","payload":{"type":"task_started","turn_id":"t"}}"#;
     let torn = r#"{"timestamp":"T","ordinal":4,"type":"event_m"#;
     assert_eq!(
         fold_text(&format!("{torn}{whole}")),
-        [Told::TurnStarted { turn: Some("t".into()) }]
+        [RolloutEvent::TurnStarted { turn: Some("t".into()) }]
     );
-    assert_eq!(fold_text(torn), [Told::Unreadable { len: torn.len() as u64 }]);
+    assert_eq!(fold_text(torn), [RolloutEvent::Unreadable { len: torn.len() as u64 }]);
 }
 
 #[test]
-fn unknown_kinds_and_shapes_are_life_and_no_more() {
+fn unknown_records_count_as_activity() {
     let lines = [
         r#"{"timestamp":"T","type":"new_thing","payload":{"type":"task_complete"}}"#,
         r#"{"timestamp":"T","type":"event_msg","payload":{"type":"new_event"}}"#,
@@ -229,12 +243,12 @@ fn unknown_kinds_and_shapes_are_life_and_no_more() {
         r#"{"timestamp":"T","type":"response_item","payload":{"type":"message","text":"task_complete"}}"#,
     ];
     for line in lines {
-        assert_eq!(fold_text(line), [Told::Alive], "{line}");
+        assert_eq!(fold_text(line), [RolloutEvent::Alive], "{line}");
     }
 }
 
 #[test]
-fn an_error_that_was_recorded_by_itself_is_the_reason_of_the_end() {
+fn separate_error_explains_turn_end() {
     let event = |payload: &str| {
         format!("{{\"timestamp\":\"T\",\"type\":\"event_msg\",\"payload\":{payload}}}\n")
     };
@@ -243,20 +257,22 @@ fn an_error_that_was_recorded_by_itself_is_the_reason_of_the_end() {
     );
     let end = event(r#"{"type":"task_complete","turn_id":"t","last_agent_message":null}"#);
     let end = fold_text(&(error + &end)).pop();
-    let expected =
-        TurnEnd::Error { message: "no".into(), kind: Some("http_connection_failed".into()) };
-    assert_eq!(end, Some(Told::TurnEnded { turn: Some("t".into()), end: expected }));
+    let expected = RecordedTurnEnd::Error {
+        message: "no".into(),
+        kind: Some("http_connection_failed".into()),
+    };
+    assert_eq!(end, Some(RolloutEvent::TurnEnded { turn: Some("t".into()), end: expected }));
 }
 
 #[test]
-fn a_line_too_long_to_parse_still_proves_input_and_ends_turns() {
-    let check = |beginning: &str, expected: Told| {
+fn overlong_line_still_ends_turn() {
+    let check = |beginning: &str, expected: RolloutEvent| {
         let mut found = Vec::new();
-        let line = Line { bytes: beginning.as_bytes(), len: 1 << 40, after: 0 };
-        Fold::new().line(&line, |told| found.push(told));
+        let line = RolloutLine { bytes: beginning.as_bytes(), len: 1 << 40, after: 0 };
+        RolloutFold::new().line(&line, |told| found.push(told));
         assert_eq!(found, [expected]);
     };
-    let said = Told::UserMessage {
+    let said = RolloutEvent::UserMessage {
         turn: Some("t".into()),
         client_id: Some("c".into()),
         text: String::new(),
@@ -265,11 +281,17 @@ fn a_line_too_long_to_parse_still_proves_input_and_ends_turns() {
         r#"{"type":"event_msg","payload":{"type":"item_completed","turn_id":"t","item":{"type":"UserMessage","client_id":"c","content":[{"te"#,
         said,
     );
-    let ended = Told::TurnEnded { turn: Some("t".into()), end: TurnEnd::Ok { last_message: None } };
+    let ended = RolloutEvent::TurnEnded {
+        turn: Some("t".into()),
+        end: RecordedTurnEnd::Ok { last_message: None },
+    };
     check(
         r#"{"type":"event_msg","payload":{"type":"task_complete","turn_id":"t","last_agent_message":"aaa"#,
         ended,
     );
-    check(r#"{"type":"response_item","payload":{"type":"message","text":"aaa"#, Told::Alive);
-    check("aaaa", Told::Unreadable { len: 1 << 40 });
+    check(
+        r#"{"type":"response_item","payload":{"type":"message","text":"aaa"#,
+        RolloutEvent::Alive,
+    );
+    check("aaaa", RolloutEvent::Unreadable { len: 1 << 40 });
 }

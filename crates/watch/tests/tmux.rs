@@ -3,28 +3,28 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use provost_watch::terminal::Writes;
-use provost_watch::tmux::{Error, Pane, PaneId, Server, sockets};
+use provost_watch::terminal::WriteQueue;
+use provost_watch::tmux::{Error, PaneId, PaneListing, TmuxServer, sockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
-use crate::kit::wait_until;
+use crate::support::wait_until;
 
 /// A server that ends with the test.
-struct Lab {
+struct TmuxTestEnv {
     directory: TempDir,
-    server: Server,
+    server: TmuxServer,
 }
 
-impl Lab {
+impl TmuxTestEnv {
     /// Starts a server with a session whose pane runs a shell command; None if this run has no
     /// tmux.
     fn new(line: &str) -> Option<Self> {
-        if crate::kit::is_missing("tmux") {
+        if crate::support::is_missing("tmux") {
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::new(directory.path().join("socket"));
+        let server = TmuxServer::new(directory.path().join("socket"));
         let lab = Self { directory, server };
         lab.session("one", line);
         Some(lab)
@@ -48,7 +48,7 @@ impl Lab {
         self.directory.path().join(name)
     }
 
-    fn pane(&self) -> Pane {
+    fn pane(&self) -> PaneListing {
         self.server.panes().unwrap().remove(0)
     }
 
@@ -59,15 +59,15 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl Drop for TmuxTestEnv {
     fn drop(&mut self) {
         self.tmux().arg("kill-server").status().ok();
     }
 }
 
 #[test]
-fn panes_are_listed_by_id_with_process_title_and_mode() {
-    let Some(lab) = Lab::new("printf '\\033]2;a title\\007'; exec cat") else { return };
+fn panes_are_listed_with_properties() {
+    let Some(lab) = TmuxTestEnv::new("printf '\\033]2;a title\\007'; exec cat") else { return };
     lab.session("one-more", "exec cat");
     let panes = lab.server.panes().unwrap();
     assert_eq!(
@@ -80,7 +80,7 @@ fn panes_are_listed_by_id_with_process_title_and_mode() {
         (24, 80, 0, false)
     );
     wait_until("the title", || lab.pane().title == "a title");
-    let seen = provost_watch::process::look(panes[0].pid).unwrap().unwrap();
+    let seen = provost_watch::process::inspect(panes[0].pid).unwrap().unwrap();
     assert_eq!(seen.identity.pid, panes[0].pid);
     assert!(!lab.pane().in_mode);
     lab.tmux().args(["copy-mode", "-t", panes[0].id.as_str()]).status().unwrap();
@@ -90,8 +90,9 @@ fn panes_are_listed_by_id_with_process_title_and_mode() {
 }
 
 #[test]
-fn a_paste_reaches_the_program_in_brackets_and_cannot_leave_them() {
-    let Some(lab) = Lab::new("stty raw -echo; printf '\\033[?2004hready'; exec cat > got") else {
+fn paste_is_bracketed() {
+    let Some(lab) = TmuxTestEnv::new("stty raw -echo; printf '\\033[?2004hready'; exec cat > got")
+    else {
         return;
     };
     let pane = lab.pane().id;
@@ -100,29 +101,29 @@ fn a_paste_reaches_the_program_in_brackets_and_cannot_leave_them() {
     lab.server.paste(&pane, "one\ntwo\x1b[201~; three").unwrap();
     wait_until("the paste", || got().ends_with("\x1b[201~"));
     assert_eq!(got(), "\x1b[200~one\ntwo[201~; three\x1b[201~");
-    lab.server.key(&pane, "Enter").unwrap();
+    lab.server.press_key(&pane, "Enter").unwrap();
     wait_until("the key", || got().ends_with("\x1b[201~\r"));
 }
 
 #[test]
-fn no_server_and_no_pane_are_told_apart() {
-    let Some(lab) = Lab::new("exec cat") else { return };
-    let nobody = Server::new(lab.path("nobody"));
+fn missing_server_differs_from_missing_pane() {
+    let Some(lab) = TmuxTestEnv::new("exec cat") else { return };
+    let nobody = TmuxServer::new(lab.path("nobody"));
     assert!(matches!(nobody.panes(), Err(Error::NoServer(_))), "{:?}", nobody.panes());
     assert!(!lab.path("nobody").exists(), "no server was started");
-    let refused = lab.server.key(&PaneId::parse("%99").unwrap(), "y");
+    let refused = lab.server.press_key(&PaneId::parse("%99").unwrap(), "y");
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }
 
 #[test]
-fn f6_w1_paste_into_a_dead_pane_is_refused_and_the_server_lives() {
-    let Some(lab) = Lab::new("read line") else { return };
+fn f6_w1_paste_into_dead_pane_is_refused() {
+    let Some(lab) = TmuxTestEnv::new("read line") else { return };
     let pane = lab.pane();
     lab.tmux().args(["set-option", "-g", "remain-on-exit", "on"]).status().unwrap();
-    lab.server.key(&pane.id, "Enter").unwrap();
+    lab.server.press_key(&pane.id, "Enter").unwrap();
     wait_until("the end of the program", || lab.pane().dead);
-    for refused in [lab.server.paste(&pane.id, "text"), lab.server.keys(&pane.id, b"y")] {
-        assert!(matches!(&refused, Err(Error::Closed)), "{refused:?}");
+    for refused in [lab.server.paste(&pane.id, "text"), lab.server.send_keys(&pane.id, b"y")] {
+        assert!(matches!(&refused, Err(Error::PaneClosed)), "{refused:?}");
         assert!(refused.unwrap_err().is_refusal());
     }
     assert_eq!(lab.pane().server, pane.server, "the same server");
@@ -130,49 +131,53 @@ fn f6_w1_paste_into_a_dead_pane_is_refused_and_the_server_lives() {
 }
 
 #[test]
-fn f6_w1_nothing_is_typed_into_a_pane_in_copy_mode() {
-    let Some(lab) = Lab::new("stty raw -echo; printf ready; exec cat > got") else { return };
+fn f6_w1_copy_mode_pane_gets_no_input() {
+    let Some(lab) = TmuxTestEnv::new("stty raw -echo; printf ready; exec cat > got") else {
+        return;
+    };
     let pane = lab.pane().id;
     wait_until("the program", || lab.server.screen(&pane).unwrap()[0] == "ready");
     lab.tmux().args(["copy-mode", "-t", pane.as_str()]).status().unwrap();
-    for refused in [lab.server.paste(&pane, "text"), lab.server.keys(&pane, b"y")] {
-        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    for refused in [lab.server.paste(&pane, "text"), lab.server.send_keys(&pane, b"y")] {
+        assert!(matches!(refused, Err(Error::PaneClosed)), "{refused:?}");
     }
     lab.tmux().args(["send-keys", "-t", pane.as_str(), "-X", "cancel"]).status().unwrap();
-    lab.server.keys(&pane, b"after").unwrap();
+    lab.server.send_keys(&pane, b"after").unwrap();
     let got = || std::fs::read_to_string(lab.path("got")).unwrap_or_default();
     wait_until("the keys", || got().ends_with("after"));
     assert_eq!((got(), lab.buffers()), ("after".to_owned(), String::new()));
 }
 
 #[test]
-fn pane_is_shown_with_its_painted_lines_or_is_not_there() {
-    let Some(lab) = Lab::new("printf '\\033]2;a title\\007\\033[1mbold\\033[0m'; exec cat") else {
+fn pane_capture_has_styles() {
+    let Some(lab) = TmuxTestEnv::new("printf '\\033]2;a title\\007\\033[1mbold\\033[0m'; exec cat")
+    else {
         return;
     };
     let id = lab.pane().id;
     wait_until("the line", || lab.server.screen(&id).unwrap()[0] == "bold");
-    let (pane, lines) = lab.server.painted(&id).unwrap().unwrap();
+    let (pane, lines) = lab.server.styled_screen(&id).unwrap().unwrap();
     assert_eq!((&pane.id, pane.title.as_str(), pane.rows), (&id, "a title", 24));
     assert!(lines[0].contains("\x1b[1mbold"), "{lines:?}");
-    assert_eq!(lab.server.painted(&PaneId::parse("%99").unwrap()).unwrap(), None);
+    assert_eq!(lab.server.styled_screen(&PaneId::parse("%99").unwrap()).unwrap(), None);
 }
 
 #[test]
-fn write_to_a_pane_is_told_by_the_kernel_and_nothing_attaches() {
-    let Some(lab) = Lab::new("stty -echo; while read line; do printf '%s' \"$line\"; done") else {
+fn pane_write_is_detected_without_attaching() {
+    let Some(lab) = TmuxTestEnv::new("stty -echo; while read line; do printf '%s' \"$line\"; done")
+    else {
         return;
     };
     let pane = lab.pane();
-    let writes = Writes::new().unwrap();
-    let ticket = writes.ask(&pane.tty).unwrap();
-    assert_eq!(writes.ask(&pane.tty).unwrap(), ticket, "it is one terminal");
-    assert!(writes.take().is_err(), "nothing was written yet");
+    let writes = WriteQueue::new().unwrap();
+    let ticket = writes.watch_next_write(&pane.tty).unwrap();
+    assert_eq!(writes.watch_next_write(&pane.tty).unwrap(), ticket, "it is one terminal");
+    assert!(writes.take_tickets().is_err(), "nothing was written yet");
     lab.tmux().args(["send-keys", "-t", pane.id.as_str(), "-l", "hello"]).status().unwrap();
-    lab.server.key(&pane.id, "Enter").unwrap();
+    lab.server.press_key(&pane.id, "Enter").unwrap();
     let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&writes, PollFlags::IN)], Some(&patience)).unwrap(), 1);
-    assert_eq!(writes.take().unwrap(), [ticket]);
+    assert_eq!(writes.take_tickets().unwrap(), [ticket]);
     wait_until("what was written", || lab.server.screen(&pane.id).unwrap()[0] == "hello");
     assert_eq!(lab.pane().clients, 0);
 }

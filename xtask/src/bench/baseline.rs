@@ -21,12 +21,12 @@ pub(super) struct Figure {
     name: String,
     unit: String,
     value: f64,
-    kind: Kind,
-    goal: Goal,
+    kind: FigureKind,
+    goal: FigureGoal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FigureKind {
     Ratio,
     Count,
     /// A time, a size or a share of a core: not recorded.
@@ -34,7 +34,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Goal {
+enum FigureGoal {
     AtLeast(f64),
     AtMost(f64),
     None,
@@ -42,7 +42,7 @@ enum Goal {
 
 /// The figures of a benchmark, and the commit they were measured on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub(super) commit: String,
     pub(super) date: String,
     pub(super) figures: Vec<Figure>,
@@ -51,18 +51,18 @@ pub(super) struct Measured {
 /// The recorded figures of all benchmarks.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Baseline {
-    benchmarks: BTreeMap<String, Measured>,
+    benchmarks: BTreeMap<String, Measurement>,
 }
 
 /// A noteworthy change of one figure.
 #[derive(Debug, PartialEq)]
-pub(super) struct Finding {
+pub(super) struct FigureFinding {
     pub(super) name: String,
-    what: Change,
+    change: FigureChange,
 }
 
 #[derive(Debug, PartialEq)]
-enum Change {
+enum FigureChange {
     /// The goal is missed. `known` if the baseline missed it too.
     GoalMissed { text: String, known: bool },
     /// Beyond the tolerance, in the bad direction.
@@ -97,27 +97,28 @@ impl Baseline {
     }
 
     /// Replaces the figures of one benchmark.
-    pub(super) fn record(&mut self, benchmark: &str, mut measured: Measured) {
-        measured.figures.retain(|figure| figure.kind != Kind::Absolute);
+    pub(super) fn record(&mut self, benchmark: &str, mut measured: Measurement) {
+        measured.figures.retain(|figure| figure.kind != FigureKind::Absolute);
         self.benchmarks.insert(benchmark.to_owned(), measured);
     }
 
     /// Compares new figures of a benchmark with the recorded ones.
-    pub(super) fn compare(&self, benchmark: &str, figures: &[Figure]) -> Vec<Finding> {
+    pub(super) fn compare(&self, benchmark: &str, figures: &[Figure]) -> Vec<FigureFinding> {
         let recorded: &[Figure] =
             self.benchmarks.get(benchmark).map_or(&[], |measured| &measured.figures);
         let mut findings = Vec::new();
         for figure in figures {
             let before = recorded.iter().find(|before| before.name == figure.name);
             let what = figure.change(before, tolerance(benchmark));
-            findings.extend(what.map(|what| Finding { name: figure.name.clone(), what }));
+            findings
+                .extend(what.map(|what| FigureFinding { name: figure.name.clone(), change: what }));
         }
         let gone = |before: &&Figure| !figures.iter().any(|figure| figure.name == before.name);
         findings.extend(
-            recorded
-                .iter()
-                .filter(gone)
-                .map(|before| Finding { name: before.name.clone(), what: Change::Gone }),
+            recorded.iter().filter(gone).map(|before| FigureFinding {
+                name: before.name.clone(),
+                change: FigureChange::Gone,
+            }),
         );
         findings
     }
@@ -129,7 +130,7 @@ impl Baseline {
         for (name, value) in benchmarks {
             let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
             let figures = figures_in(&value["figures"]).context(name.clone())?;
-            let measured = Measured { commit: text("commit"), date: text("date"), figures };
+            let measured = Measurement { commit: text("commit"), date: text("date"), figures };
             all.insert(name.clone(), measured);
         }
         Ok(Self { benchmarks: all })
@@ -141,7 +142,7 @@ impl Baseline {
             .iter()
             .map(|(name, measured)| {
                 let figures: Vec<Value> = measured.figures.iter().map(Figure::json).collect();
-                let Measured { commit, date, .. } = measured;
+                let Measurement { commit, date, .. } = measured;
                 (name.clone(), json!({"commit": commit, "date": date, "figures": figures}))
             })
             .collect();
@@ -149,86 +150,91 @@ impl Baseline {
     }
 }
 
-impl Finding {
+impl FigureFinding {
     /// Whether the finding fails a comparison.
     pub(super) fn is_bad(&self) -> bool {
-        matches!(self.what, Change::Worse(_) | Change::GoalMissed { known: false, .. })
+        matches!(
+            self.change,
+            FigureChange::Worse(_) | FigureChange::GoalMissed { known: false, .. }
+        )
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for FigureFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        match &self.what {
-            Change::GoalMissed { text, known: false } => write!(f, "goal missed: {name}: {text}"),
-            Change::GoalMissed { text, known: true } => {
+        match &self.change {
+            FigureChange::GoalMissed { text, known: false } => {
+                write!(f, "goal missed: {name}: {text}")
+            }
+            FigureChange::GoalMissed { text, known: true } => {
                 write!(f, "goal missed as in the baseline: {name}: {text}")
             }
-            Change::Worse(text) => write!(f, "worse: {name}: {text}"),
-            Change::Moved(text) => write!(f, "moved: {name}: {text}"),
-            Change::New => write!(f, "not in the baseline: {name}"),
-            Change::Gone => write!(f, "in the baseline, but not measured: {name}"),
+            FigureChange::Worse(text) => write!(f, "worse: {name}: {text}"),
+            FigureChange::Moved(text) => write!(f, "moved: {name}: {text}"),
+            FigureChange::New => write!(f, "not in the baseline: {name}"),
+            FigureChange::Gone => write!(f, "in the baseline, but not measured: {name}"),
         }
     }
 }
 
 impl Figure {
-    fn change(&self, before: Option<&Figure>, tolerance: f64) -> Option<Change> {
+    fn change(&self, before: Option<&Figure>, tolerance: f64) -> Option<FigureChange> {
         if !self.meets_goal() {
             let known = before.is_some_and(|before| !before.meets_goal());
-            return Some(Change::GoalMissed { text: self.shown(before), known });
+            return Some(FigureChange::GoalMissed { text: self.describe(before), known });
         }
-        if self.kind == Kind::Absolute {
+        if self.kind == FigureKind::Absolute {
             return None;
         }
-        let Some(before) = before else { return Some(Change::New) };
-        let slack = if self.kind == Kind::Count { COUNT_SLACK } else { 0.0 };
+        let Some(before) = before else { return Some(FigureChange::New) };
+        let slack = if self.kind == FigureKind::Count { COUNT_SLACK } else { 0.0 };
         let allowed = (before.value.abs() * tolerance).max(slack);
         let moved = self.value - before.value;
         if moved.abs() <= allowed {
             return None;
         }
         let worse = match self.goal {
-            Goal::AtLeast(_) => moved < 0.0,
-            Goal::AtMost(_) => moved > 0.0,
-            Goal::None => false,
+            FigureGoal::AtLeast(_) => moved < 0.0,
+            FigureGoal::AtMost(_) => moved > 0.0,
+            FigureGoal::None => false,
         };
-        let text = self.shown(Some(before));
-        Some(if worse { Change::Worse(text) } else { Change::Moved(text) })
+        let text = self.describe(Some(before));
+        Some(if worse { FigureChange::Worse(text) } else { FigureChange::Moved(text) })
     }
 
     fn meets_goal(&self) -> bool {
         match self.goal {
-            Goal::AtLeast(goal) => self.value >= goal,
-            Goal::AtMost(goal) => self.value <= goal,
-            Goal::None => true,
+            FigureGoal::AtLeast(goal) => self.value >= goal,
+            FigureGoal::AtMost(goal) => self.value <= goal,
+            FigureGoal::None => true,
         }
     }
 
-    fn shown(&self, before: Option<&Figure>) -> String {
+    fn describe(&self, before: Option<&Figure>) -> String {
         let unit = &self.unit;
-        let space = if matches!(self.kind, Kind::Absolute) { " " } else { "" };
+        let space = if matches!(self.kind, FigureKind::Absolute) { " " } else { "" };
         let mut text = format!("{:.2}{space}{unit}", self.value);
         if let Some(before) = before {
             text += &format!(", was {:.2}{space}{unit}", before.value);
         }
         match self.goal {
-            Goal::AtLeast(goal) => text + &format!(", goal at least {goal}{space}{unit}"),
-            Goal::AtMost(goal) => text + &format!(", goal at most {goal}{space}{unit}"),
-            Goal::None => text,
+            FigureGoal::AtLeast(goal) => text + &format!(", goal at least {goal}{space}{unit}"),
+            FigureGoal::AtMost(goal) => text + &format!(", goal at most {goal}{space}{unit}"),
+            FigureGoal::None => text,
         }
     }
 
     fn json(&self) -> Value {
         let goal = match self.goal {
-            Goal::AtLeast(goal) => json!({"at_least": goal}),
-            Goal::AtMost(goal) => json!({"at_most": goal}),
-            Goal::None => Value::Null,
+            FigureGoal::AtLeast(goal) => json!({"at_least": goal}),
+            FigureGoal::AtMost(goal) => json!({"at_most": goal}),
+            FigureGoal::None => Value::Null,
         };
         let kind = match self.kind {
-            Kind::Ratio => "ratio",
-            Kind::Count => "count",
-            Kind::Absolute => "absolute",
+            FigureKind::Ratio => "ratio",
+            FigureKind::Count => "count",
+            FigureKind::Absolute => "absolute",
         };
         // More digits are noise, and would change every line of a new baseline.
         let value = (self.value * 1000.0).round() / 1000.0;
@@ -248,15 +254,15 @@ fn figures_in(value: &Value) -> Result<Vec<Figure>> {
 
 fn figure(row: &Value) -> Option<Figure> {
     let kind = match row["kind"].as_str()? {
-        "ratio" => Kind::Ratio,
-        "count" => Kind::Count,
-        "absolute" => Kind::Absolute,
+        "ratio" => FigureKind::Ratio,
+        "count" => FigureKind::Count,
+        "absolute" => FigureKind::Absolute,
         _ => return None,
     };
     let goal = match (row["goal"]["at_least"].as_f64(), row["goal"]["at_most"].as_f64()) {
-        (Some(goal), _) => Goal::AtLeast(goal),
-        (None, Some(goal)) => Goal::AtMost(goal),
-        (None, None) => Goal::None,
+        (Some(goal), _) => FigureGoal::AtLeast(goal),
+        (None, Some(goal)) => FigureGoal::AtMost(goal),
+        (None, None) => FigureGoal::None,
     };
     Some(Figure {
         name: row["name"].as_str()?.to_owned(),
@@ -276,19 +282,23 @@ fn tolerance(benchmark: &str) -> f64 {
 mod tests {
     use super::*;
 
-    fn ratio(value: f64, goal: Goal) -> Figure {
-        Figure { name: "r".to_owned(), unit: "×".to_owned(), value, kind: Kind::Ratio, goal }
+    fn ratio(value: f64, goal: FigureGoal) -> Figure {
+        Figure { name: "r".to_owned(), unit: "×".to_owned(), value, kind: FigureKind::Ratio, goal }
     }
 
     fn count(value: f64) -> Figure {
-        Figure { unit: String::new(), kind: Kind::Count, ..ratio(value, Goal::AtMost(93.0)) }
+        Figure {
+            unit: String::new(),
+            kind: FigureKind::Count,
+            ..ratio(value, FigureGoal::AtMost(93.0))
+        }
     }
 
     /// Returns the findings for one figure against another. `!` marks bad ones.
     fn compared(benchmark: &str, before: &Figure, now: &Figure) -> Vec<String> {
         let mut baseline = Baseline::default();
         let figures = vec![before.clone()];
-        baseline.record(benchmark, Measured { figures, ..Measured::default() });
+        baseline.record(benchmark, Measurement { figures, ..Measurement::default() });
         let findings = baseline.compare(benchmark, std::slice::from_ref(now));
         findings
             .iter()
@@ -298,14 +308,14 @@ mod tests {
 
     #[test]
     fn ratio_within_its_tolerance_is_not_reported() {
-        let goal = Goal::AtLeast(0.5);
+        let goal = FigureGoal::AtLeast(0.5);
         assert_eq!(compared("append", &ratio(1.0, goal), &ratio(0.76, goal)), [""; 0]);
         assert_eq!(compared("append", &ratio(1.0, goal), &ratio(1.24, goal)), [""; 0]);
     }
 
     #[test]
-    fn goal_gives_the_direction_that_is_worse() {
-        let (least, most) = (Goal::AtLeast(0.5), Goal::AtMost(2.0));
+    fn goal_defines_the_worse_direction() {
+        let (least, most) = (FigureGoal::AtLeast(0.5), FigureGoal::AtMost(2.0));
         assert_eq!(
             compared("append", &ratio(1.0, least), &ratio(0.7, least)),
             ["! worse: r: 0.70×, was 1.00×, goal at least 0.5×"]
@@ -319,14 +329,14 @@ mod tests {
             ["moved: r: 0.70×, was 1.00×, goal at most 2×"]
         );
         assert_eq!(
-            compared("append", &ratio(1.0, Goal::None), &ratio(3.0, Goal::None)),
+            compared("append", &ratio(1.0, FigureGoal::None), &ratio(3.0, FigureGoal::None)),
             ["moved: r: 3.00×, was 1.00×"]
         );
     }
 
     #[test]
-    fn missed_goal_is_bad_within_the_tolerance_too() {
-        let goal = Goal::AtLeast(8.0);
+    fn missed_goal_within_tolerance_is_bad() {
+        let goal = FigureGoal::AtLeast(8.0);
         assert_eq!(
             compared("append", &ratio(8.0, goal), &ratio(7.9, goal)),
             ["! goal missed: r: 7.90×, was 8.00×, goal at least 8×"]
@@ -337,8 +347,8 @@ mod tests {
         );
         let time = Figure {
             unit: "ms".to_owned(),
-            kind: Kind::Absolute,
-            ..ratio(21.0, Goal::AtMost(20.0))
+            kind: FigureKind::Absolute,
+            ..ratio(21.0, FigureGoal::AtMost(20.0))
         };
         assert_eq!(
             compared("exit", &time, &time),
@@ -348,7 +358,7 @@ mod tests {
 
     #[test]
     fn steady_benchmark_has_a_smaller_tolerance() {
-        let goal = Goal::AtMost(1.25);
+        let goal = FigureGoal::AtMost(1.25);
         let before = ratio(1.02, goal);
         assert_eq!(compared("append", &before, &ratio(1.2, goal)), [""; 0]);
         assert_eq!(compared("graph-overhead", &before, &ratio(1.2, goal)).len(), 1);
@@ -364,7 +374,7 @@ mod tests {
 
     #[test]
     fn new_and_gone_figures_are_reported() {
-        let figure = ratio(1.0, Goal::None);
+        let figure = ratio(1.0, FigureGoal::None);
         let other = Figure { name: "s".to_owned(), ..figure.clone() };
         assert_eq!(
             compared("append", &figure, &other),
@@ -374,11 +384,15 @@ mod tests {
 
     #[test]
     fn baseline_keeps_other_benchmarks_and_no_times() {
-        let time = Figure { name: "t".to_owned(), kind: Kind::Absolute, ..ratio(1.0, Goal::None) };
-        let measured = |value: f64| Measured {
+        let time = Figure {
+            name: "t".to_owned(),
+            kind: FigureKind::Absolute,
+            ..ratio(1.0, FigureGoal::None)
+        };
+        let measured = |value: f64| Measurement {
             commit: "c".to_owned(),
             date: "2026-01-01".to_owned(),
-            figures: vec![ratio(value, Goal::AtMost(2.0)), time.clone()],
+            figures: vec![ratio(value, FigureGoal::AtMost(2.0)), time.clone()],
         };
         let mut baseline = Baseline::default();
         baseline.record("append", measured(0.12345));
@@ -386,7 +400,7 @@ mod tests {
         baseline.record("replay", measured(0.5));
         let text = baseline.text().unwrap();
         let read = Baseline::parse(&text).unwrap();
-        assert_eq!(read.benchmarks["append"].figures, [ratio(0.123, Goal::AtMost(2.0))]);
+        assert_eq!(read.benchmarks["append"].figures, [ratio(0.123, FigureGoal::AtMost(2.0))]);
         assert_eq!(read.benchmarks["replay"], baseline.benchmarks["replay"]);
         assert!(Baseline::parse("[]").is_err());
     }
@@ -394,7 +408,7 @@ mod tests {
     #[test]
     fn figures_of_the_benchmarks_are_read() {
         let text = r#"[{"name": "r", "unit": "×", "value": 0.85, "kind": "ratio", "goal": {"at_least": 0.8}}]"#;
-        assert_eq!(parse_figures(text).unwrap(), [ratio(0.85, Goal::AtLeast(0.8))]);
+        assert_eq!(parse_figures(text).unwrap(), [ratio(0.85, FigureGoal::AtLeast(0.8))]);
         let no_value =
             r#"[{"name": "r", "unit": "", "value": null, "kind": "count", "goal": null}]"#;
         assert!(parse_figures(no_value).is_err());

@@ -10,10 +10,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use self::baseline::{Baseline, Figure, Finding, Measured};
+use self::baseline::{Baseline, Figure, FigureFinding, Measurement};
 use crate::{
-    process::{Watch, capture, ran, step},
-    say::say,
+    print::print_line,
+    process::{Stopwatch, capture, step, try_step},
     tools,
     workspace::{Programs, Workspace},
 };
@@ -23,27 +23,27 @@ const BASELINE: &str = "bench/baseline.json";
 
 /// The use of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum BenchMode {
     Print,
     Record,
     Compare,
 }
 
 /// The selected benchmarks and the use of their results.
-pub(crate) struct Plan {
-    mode: Mode,
+pub(crate) struct BenchPlan {
+    mode: BenchMode,
     /// Names of benchmarks or of groups; empty means all.
     names: Vec<String>,
 }
 
-impl Plan {
+impl BenchPlan {
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self> {
         let (options, names): (Vec<&str>, Vec<&str>) =
             arguments.iter().partition(|argument| argument.starts_with("--"));
         let mode = match options.as_slice() {
-            [] => Mode::Print,
-            ["--baseline"] => Mode::Record,
-            ["--compare"] => Mode::Compare,
+            [] => BenchMode::Print,
+            ["--baseline"] => BenchMode::Record,
+            ["--compare"] => BenchMode::Compare,
             _ => bail!("unknown options: {options:?}; expected --baseline or --compare"),
         };
         Ok(Self { mode, names: names.into_iter().map(str::to_owned).collect() })
@@ -51,28 +51,28 @@ impl Plan {
 }
 
 /// Runs the benchmarks of the plan. Fails if one fails; `--compare` also fails on a missed goal or a worse ratio.
-pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
-    let bench = Bench::build(workspace)?;
+pub(crate) fn run(workspace: &Workspace, plan: &BenchPlan) -> Result<()> {
+    let bench = BenchRunner::build(workspace)?;
     let names = bench.names(&plan.names)?;
     let mut troubles = Vec::new();
     let mut durations = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        say(&format!("── {name} ({} of {})", index + 1, names.len()));
-        let watch = Watch::start();
-        match bench.handle(name, plan.mode) {
+        print_line(&format!("── {name} ({} of {})", index + 1, names.len()));
+        let watch = Stopwatch::start();
+        match bench.run_benchmark(name, plan.mode) {
             Ok(findings) => troubles.extend(findings),
             Err(error) => troubles.push(format!("{name}: {error:#}")),
         }
         durations.push(format!("{name} {:.0} s", watch.seconds()));
-        say(&format!("   {name}: {:.0} s", watch.seconds()));
+        print_line(&format!("   {name}: {:.0} s", watch.seconds()));
     }
-    say(&format!("── benchmarks: {}", durations.join(", ")));
+    print_line(&format!("── benchmarks: {}", durations.join(", ")));
     ensure!(troubles.is_empty(), "benchmarks:\n{}", troubles.join("\n"));
     Ok(())
 }
 
 /// The programs of the benchmarks, and the directory of their results.
-struct Bench<'a> {
+struct BenchRunner<'a> {
     workspace: &'a Workspace,
     programs: Programs,
     program: PathBuf,
@@ -80,7 +80,7 @@ struct Bench<'a> {
     results: PathBuf,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> BenchRunner<'a> {
     fn build(workspace: &'a Workspace) -> Result<Self> {
         let mut build = workspace.cargo();
         build.args(["build", "--release", "--package", "provost", "--package", "provost-bench"]);
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
             workspace,
             program: programs.provost.with_file_name("provost-bench"),
             programs,
-            codex: tools::provide_codex(workspace)?,
+            codex: tools::ensure_codex(workspace)?,
             results,
         })
     }
@@ -104,19 +104,19 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs one benchmark, records or compares its results, and returns the problems.
-    fn handle(&self, name: &str, mode: Mode) -> Result<Vec<String>> {
+    fn run_benchmark(&self, name: &str, mode: BenchMode) -> Result<Vec<String>> {
         let figures = self.measure(name)?;
         match mode {
-            Mode::Print => Ok(Vec::new()),
-            Mode::Record => {
+            BenchMode::Print => Ok(Vec::new()),
+            BenchMode::Record => {
                 let path = self.workspace.root.join(BASELINE);
                 let mut baseline = Baseline::read(&path)?.unwrap_or_default();
                 baseline.record(name, self.describe(figures)?);
                 baseline.write(&path)?;
-                say(&format!("   recorded in {BASELINE}"));
+                print_line(&format!("   recorded in {BASELINE}"));
                 Ok(Vec::new())
             }
-            Mode::Compare => self.compare(name, &figures),
+            BenchMode::Compare => self.compare(name, &figures),
         }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
         if first.is_empty() {
             return Ok(Vec::new());
         }
-        say("   measuring once more");
+        print_line("   measuring once more");
         let second = report(baseline.compare(name, &self.measure(name)?));
         let both = second.into_iter().filter(|bad| first.iter().any(|one| one.name == bad.name));
         Ok(both.map(|bad| format!("{name}: {bad}")).collect())
@@ -146,11 +146,11 @@ impl<'a> Bench<'a> {
         let mut run = self.workspace.command(&self.program);
         run.arg("--json").arg(&json).arg(name).env("PROVOST_BIN", &self.programs.provost);
         run.envs(self.codex.as_ref().map(|codex| ("PROVOST_CODEX", codex)));
-        ensure!(ran(name, &mut run)?, "the benchmark failed");
+        ensure!(try_step(name, &mut run)?, "the benchmark failed");
         read_figures(&json)
     }
 
-    fn describe(&self, figures: Vec<Figure>) -> Result<Measured> {
+    fn describe(&self, figures: Vec<Figure>) -> Result<Measurement> {
         let git = |args: &[&str]| capture(self.workspace.command("git").args(args));
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?.trim().to_owned();
         let changed =
@@ -158,7 +158,7 @@ impl<'a> Bench<'a> {
                 .trim()
                 .is_empty();
         let date = capture(self.workspace.command("date").args(["-u", "+%Y-%m-%d"]))?;
-        Ok(Measured {
+        Ok(Measurement {
             commit: if changed { format!("{commit} with changes") } else { commit },
             date: date.trim().to_owned(),
             figures,
@@ -167,9 +167,9 @@ impl<'a> Bench<'a> {
 }
 
 /// Prints findings and returns those that fail the run.
-fn report(findings: Vec<Finding>) -> Vec<Finding> {
-    findings.iter().for_each(|finding| say(&format!("   {finding}")));
-    findings.into_iter().filter(Finding::is_bad).collect()
+fn report(findings: Vec<FigureFinding>) -> Vec<FigureFinding> {
+    findings.iter().for_each(|finding| print_line(&format!("   {finding}")));
+    findings.into_iter().filter(FigureFinding::is_bad).collect()
 }
 
 fn read_figures(path: &Path) -> Result<Vec<Figure>> {
@@ -184,13 +184,13 @@ mod tests {
 
     #[test]
     fn plan_has_a_mode_and_names() {
-        let plan = Plan::parse(&["--compare", "graph-queue"]).unwrap();
+        let plan = BenchPlan::parse(&["--compare", "graph-queue"]).unwrap();
         assert_eq!(
             (plan.mode, plan.names.as_slice()),
-            (Mode::Compare, &["graph-queue".to_owned()][..])
+            (BenchMode::Compare, &["graph-queue".to_owned()][..])
         );
-        assert_eq!(Plan::parse(&[]).unwrap().mode, Mode::Print);
-        assert!(Plan::parse(&["--compare", "--baseline"]).is_err());
-        assert!(Plan::parse(&["--compair"]).is_err());
+        assert_eq!(BenchPlan::parse(&[]).unwrap().mode, BenchMode::Print);
+        assert!(BenchPlan::parse(&["--compare", "--baseline"]).is_err());
+        assert!(BenchPlan::parse(&["--compair"]).is_err());
     }
 }

@@ -4,34 +4,34 @@ use serde_json::Value;
 
 /// The gate behind which an agent waits before it finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum DemoGate {
     First,
     Second,
 }
 
-impl Gate {
+impl DemoGate {
     /// Returns the name of the file that an agent waits for.
     pub(super) fn file(self) -> &'static str {
         match self {
-            Gate::First => "first-gate",
-            Gate::Second => "second-gate",
+            DemoGate::First => "first-gate",
+            DemoGate::Second => "second-gate",
         }
     }
 }
 
 /// An agent's behaviour and its expected outcome.
-pub(super) struct Part {
+pub(super) struct CastMember {
     pub(super) name: &'static str,
     pub(super) story: &'static str,
-    pub(super) gate: Gate,
-    pub(super) script: Script,
+    pub(super) gate: DemoGate,
+    pub(super) script: CastScript,
     state: &'static str,
     cause: Option<&'static str>,
     signal: Option<i32>,
 }
 
 /// The source of an agent's scenario.
-pub(super) enum Script {
+pub(super) enum CastScript {
     /// A sample of the scripted agent, once the gate is open.
     Sample(&'static str),
     /// A whole turn of the protocol in a worktree, followed by a check.
@@ -73,66 +73,66 @@ exit = 0
 "#;
 
 /// The five outcomes of the lifecycle contract, and one that a check verifies. The last one is shown with `--why`.
-pub(super) const CAST: &[Part] = &[
-    Part {
+pub(super) const CAST: &[CastMember] = &[
+    CastMember {
         name: "silent",
         story: "will exit with 0 without a report",
-        gate: Gate::First,
-        script: Script::Sample("exit0_silent"),
+        gate: DemoGate::First,
+        script: CastScript::Sample("exit0_silent"),
         state: "ended_unclaimed",
         cause: None,
         signal: None,
     },
-    Part {
+    CastMember {
         name: "crashing",
         story: "will exit with 1 without a report",
-        gate: Gate::First,
-        script: Script::Sample("exit1_silent"),
+        gate: DemoGate::First,
+        script: CastScript::Sample("exit1_silent"),
         state: "failed",
         cause: Some("crash"),
         signal: None,
     },
-    Part {
+    CastMember {
         name: "finishing",
         story: "will report completed and exit with 0",
-        gate: Gate::First,
-        script: Script::Sample("completed_exit0"),
+        gate: DemoGate::First,
+        script: CastScript::Sample("completed_exit0"),
         state: "completed",
         cause: None,
         signal: None,
     },
-    Part {
+    CastMember {
         name: "asking",
         story: "will report that it needs input and exit with 0",
-        gate: Gate::Second,
-        script: Script::Sample("needs_input_exit0"),
+        gate: DemoGate::Second,
+        script: CastScript::Sample("needs_input_exit0"),
         state: "needs_input",
         cause: None,
         signal: None,
     },
-    Part {
+    CastMember {
         name: "proved",
         story: "will edit a file and claim completion, which a check must confirm",
-        gate: Gate::Second,
-        script: Script::Verified,
+        gate: DemoGate::Second,
+        script: CastScript::Verified,
         state: "succeeded",
         cause: None,
         signal: None,
     },
-    Part {
+    CastMember {
         name: "killed",
         story: "will report that it is working and be killed by signal 9",
-        gate: Gate::Second,
-        script: Script::Sample("working_killed9"),
+        gate: DemoGate::Second,
+        script: CastScript::Sample("working_killed9"),
         state: "failed",
         cause: Some("crash"),
         signal: Some(9),
     },
 ];
 
-impl Part {
+impl CastMember {
     /// Whether a row shows the expected outcome of this part.
-    pub(super) fn has_ended_well(&self, row: &Value) -> bool {
+    pub(super) fn has_expected_outcome(&self, row: &Value) -> bool {
         let signal = row["exit"]["signal"].as_i64();
         row["state"] == self.state
             && row["cause"].as_str() == self.cause
@@ -160,8 +160,8 @@ mod tests {
         let vars = BTreeMap::from([("gate".to_owned(), "g".to_owned())]);
         for part in CAST {
             let text = match part.script {
-                Script::Sample(name) => behind_gate(scenario::sample(name).unwrap()),
-                Script::Verified => VERIFIED.to_owned(),
+                CastScript::Sample(name) => behind_gate(scenario::sample(name).unwrap()),
+                CastScript::Verified => VERIFIED.to_owned(),
             };
             assert!(text.contains("wait_file"), "{} does not wait", part.name);
             scenario::parse(&text, &vars).unwrap_or_else(|error| panic!("{}: {error}", part.name));
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_told_apart_by_state_cause_and_signal() {
+    fn part_matches_state_cause_and_signal() {
         let row = |state: &str, cause: Value, signal: Value| json!({"state": state, "cause": cause, "exit": {"signal": signal}});
         let killed = CAST.last().unwrap();
-        assert!(killed.has_ended_well(&row("failed", json!("crash"), json!(9))));
-        assert!(!killed.has_ended_well(&row("failed", json!("crash"), Value::Null)));
-        assert!(!killed.has_ended_well(&row("failed", json!("timeout"), json!(9))));
-        assert!(!killed.has_ended_well(&row("disputed", json!("crash"), json!(9))));
+        assert!(killed.has_expected_outcome(&row("failed", json!("crash"), json!(9))));
+        assert!(!killed.has_expected_outcome(&row("failed", json!("crash"), Value::Null)));
+        assert!(!killed.has_expected_outcome(&row("failed", json!("timeout"), json!(9))));
+        assert!(!killed.has_expected_outcome(&row("disputed", json!("crash"), json!(9))));
     }
 
     #[test]

@@ -3,54 +3,53 @@
 
 use anyhow::{Context as _, Result, ensure};
 use provost_testkit::{
-    model::{ModelServer, Scenario},
+    model::{ModelScenario, ModelServer},
     story::dispatch::{self, BOSS, HAND, MATE, NAME},
 };
 use serde_json::Value;
 
 use super::{
-    shop,
-    stage::{Stage, kill},
-    tell,
+    env::{DemoEnv, kill},
+    narrate, shop,
 };
 
 /// Plays a whole team with this Codex, from its opening to its end.
-pub(super) fn play(stage: &Stage) -> Result<()> {
-    let model = ModelServer::bind(Scenario::parse(&dispatch::scenario())?, 0)?;
+pub(super) fn play(stage: &DemoEnv) -> Result<()> {
+    let model = ModelServer::bind(ModelScenario::parse(&dispatch::scenario())?, 0)?;
     shop::configure(&stage.user().join(".codex"), &model)?;
     stage.commit(&dispatch::FILES, "A check of limits")?;
 
-    tell(
+    narrate(
         "Now a team: a manager and two workers, all real Codex. They act through tools, and rules decide.",
     );
-    let words = dispatch::pair();
+    let words = dispatch::pair_args();
     stage.show(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
     model.wait_for_hold(dispatch::HALF_WAY);
     let task = wait(stage, "a criterion to be accepted", |task| {
         task["criteria"][0]["state"] == "accepted"
     })?;
-    tell("One worker proposed a criterion. The other is in the middle of the second iteration:");
+    narrate("One worker proposed a criterion. The other is in the middle of the second iteration:");
     stage.show(&["loop", "status", "--task", NAME])?;
-    tell(
+    narrate(
         "The criterion's check is a command that an agent wrote. It runs only after you approve it:",
     );
     stage.show(&["approve", NAME])?;
 
     let worker = kill_worker(stage, &task)?;
     let daemon = stage.kill_daemon()?;
-    tell(&format!(
+    narrate(&format!(
         "That worker, process {worker}, and the daemon, process {daemon}, are killed with SIGKILL. The worker resumes its conversation."
     ));
     // The next command starts a new daemon.
     wait(stage, "an iteration to be refused", |task| task["loop"]["refusals"] == 1)?;
     model.wait_for_hold(dispatch::AT_THE_GATE);
-    tell(
+    narrate(
         "The worker claims that the tests pass. The manager requests the third iteration and is refused: the tests were not run.",
     );
     stage.show(&["loop", "status", "--task", NAME])?;
     model.release(dispatch::AT_THE_GATE);
     let task = wait(stage, "the task to end", |task| task["terminal"] == true)?;
-    tell(
+    narrate(
         "Each iteration was verified. The first finish was refused because a criterion was open; the second was granted:",
     );
     stage.show(&["task", "show", NAME])?;
@@ -63,7 +62,7 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-fn wait(stage: &Stage, what: &str, accept: impl Fn(&Value) -> bool) -> Result<Value> {
+fn wait(stage: &DemoEnv, what: &str, accept: impl Fn(&Value) -> bool) -> Result<Value> {
     let show = ["task", "show", NAME, "--json"].map(str::to_owned);
     stage.wait_until(what, || Ok(stage.json(&show)?["task"].clone()), accept)
 }
@@ -75,7 +74,7 @@ fn session<'t>(task: &'t Value, name: &str) -> Result<&'t str> {
 }
 
 /// Kills the process of the working worker and returns its pid.
-fn kill_worker(stage: &Stage, task: &Value) -> Result<i32> {
+fn kill_worker(stage: &DemoEnv, task: &Value) -> Result<i32> {
     let events = ["events", session(task, HAND)?, "--json", "--limit", "1000"].map(str::to_owned);
     let events = stage.json(&events)?;
     let mut events = events["events"].as_array().into_iter().flatten();

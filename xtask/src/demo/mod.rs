@@ -5,8 +5,8 @@
 
 mod cast;
 mod dispatch;
+mod env;
 mod shop;
-mod stage;
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use self::{
-    cast::{CAST, Gate, Part},
-    stage::Stage,
+    cast::{CAST, CastMember, DemoGate},
+    env::DemoEnv,
 };
 use crate::{
-    process::{Watch, step},
-    say::say,
+    print::print_line,
+    process::{Stopwatch, step},
     tools,
     workspace::{Programs, Workspace},
 };
@@ -37,7 +37,7 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
         "--bins",
     ]);
     step("build", &mut cargo)?;
-    let codex = tools::provide_codex(workspace)?;
+    let codex = tools::ensure_codex(workspace)?;
     let root = workspace.target.join("demo").join("pv-demo");
     run(&workspace.programs("debug"), codex.as_deref(), &root)
 }
@@ -52,18 +52,20 @@ pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
 /// Runs the demo with these programs in this directory, which it creates and removes. Skips the Codex parts without
 /// Codex.
 pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {
-    let watch = Watch::start();
-    let stage = Stage::set_up(programs, codex, root)?;
+    let watch = Stopwatch::start();
+    let stage = DemoEnv::set_up(programs, codex, root)?;
     let mut sessions = play(&stage)?;
     if codex.is_some() {
         shop::play(&stage)?;
         dispatch::play(&stage)?;
         sessions += 2;
     } else {
-        tell("Codex is not installed and cannot be installed, so its part of the demo is skipped.");
+        narrate(
+            "Codex is not installed and cannot be installed, so its part of the demo is skipped.",
+        );
     }
     stage.clear()?;
-    say(&format!(
+    print_line(&format!(
         "\nAll {} outcomes are as expected, and nothing was left behind ({:.1} s).",
         sessions,
         watch.seconds()
@@ -71,40 +73,42 @@ pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Res
     Ok(())
 }
 
-fn play(stage: &Stage) -> Result<usize> {
-    tell("Six agents start: five plain commands, and one that works in its own worktree.");
-    let sessions: Vec<Session> =
+fn play(stage: &DemoEnv) -> Result<usize> {
+    narrate("Six agents start: five plain commands, and one that works in its own worktree.");
+    let sessions: Vec<DemoSession> =
         CAST.iter().map(|part| start(stage, part)).collect::<Result<_>>()?;
     stage
         .wait("all six to run", |rows| all(&sessions, rows, |_, row| row["process"] == "alive"))?;
     stage.show(&["ls"])?;
 
-    tell("Three of them finish.");
-    stage.open(Gate::First)?;
-    let first = |part: &Part| part.gate == Gate::First;
+    narrate("Three of them finish.");
+    stage.open(DemoGate::First)?;
+    let first = |part: &CastMember| part.gate == DemoGate::First;
     let before = stage.wait("three to finish", |rows| {
         all(&sessions, rows, |part, row| {
-            !first(part) || (part.has_ended_well(row) && row["sealed"] == true)
+            !first(part) || (part.has_expected_outcome(row) && row["sealed"] == true)
         })
     })?;
     stage.show(&["ls"])?;
 
     let killed = stage.kill_daemon()?;
-    tell(&format!(
+    narrate(&format!(
         "The daemon, process {killed}, was killed with SIGKILL. The other agents continue and finish."
     ));
-    stage.open(Gate::Second)?;
+    stage.open(DemoGate::Second)?;
 
-    tell("The next command starts a new daemon, which takes over the sessions.");
+    narrate("The next command starts a new daemon, which takes over the sessions.");
     let after = stage.wait("the other three to finish", |rows| {
-        all(&sessions, rows, |part, row| part.has_ended_well(row) && (first(part) || settled(row)))
+        all(&sessions, rows, |part, row| {
+            part.has_expected_outcome(row) && (first(part) || is_settled(row))
+        })
     })?;
     let now = stage.daemon_pid()?;
     ensure!(now != killed, "the killed daemon still answers");
     stage.show(&["ls"])?;
 
     let last = sessions.last().context("the cast is empty")?;
-    tell(&format!("Why did `{}` fail? Every fact, with its source:", last.part.name));
+    narrate(&format!("Why did `{}` fail? Every fact, with its source:", last.part.name));
     stage.show(&["status", &last.id, "--why"])?;
 
     check(&sessions, &before, &after)?;
@@ -112,20 +116,24 @@ fn play(stage: &Stage) -> Result<usize> {
 }
 
 /// A session and the part that its agent plays.
-struct Session {
-    part: &'static Part,
+struct DemoSession {
+    part: &'static CastMember,
     id: String,
 }
 
-fn start(stage: &Stage, part: &'static Part) -> Result<Session> {
+fn start(stage: &DemoEnv, part: &'static CastMember) -> Result<DemoSession> {
     let spawned = stage.json(&stage.spawn_args(part)?)?;
     let id = spawned["id"].as_str().context("`spawn` printed no id")?.to_owned();
-    say(&format!("  {:<18} {}", part.name, part.story));
-    Ok(Session { part, id })
+    print_line(&format!("  {:<18} {}", part.name, part.story));
+    Ok(DemoSession { part, id })
 }
 
 /// Whether every session has an accepted row.
-fn all(sessions: &[Session], rows: &[Value], accept: impl Fn(&Part, &Value) -> bool) -> bool {
+fn all(
+    sessions: &[DemoSession],
+    rows: &[Value],
+    accept: impl Fn(&CastMember, &Value) -> bool,
+) -> bool {
     sessions
         .iter()
         .all(|session| row(&session.id, rows).is_some_and(|row| accept(session.part, row)))
@@ -136,16 +144,16 @@ fn row<'a>(id: &str, rows: &'a [Value]) -> Option<&'a Value> {
 }
 
 /// Whether a row has a final state, or a question that waits for its answer.
-fn settled(row: &Value) -> bool {
+fn is_settled(row: &Value) -> bool {
     row["sealed"] == true || row["state"] == "needs_input"
 }
 
 /// Verifies the outcomes, and that those from before the crash are the same after it.
-fn check(sessions: &[Session], before: &[Value], after: &[Value]) -> Result<()> {
-    for Session { part, id } in sessions {
+fn check(sessions: &[DemoSession], before: &[Value], after: &[Value]) -> Result<()> {
+    for DemoSession { part, id } in sessions {
         let told = row(id, after).context("a session is missing")?;
-        ensure!(part.has_ended_well(told), "{} is {told}", part.name);
-        if part.gate == Gate::First {
+        ensure!(part.has_expected_outcome(told), "{} is {told}", part.name);
+        if part.gate == DemoGate::First {
             let earlier = row(id, before).context("a session is missing")?;
             for key in ["state", "cause", "sealed", "claim", "exit", "rule"] {
                 ensure!(earlier[key] == told[key], "{}: {key} changed by the crash", part.name);
@@ -155,6 +163,6 @@ fn check(sessions: &[Session], before: &[Value], after: &[Value]) -> Result<()> 
     Ok(())
 }
 
-fn tell(text: &str) {
-    say(&format!("\n▸ {text}"));
+fn narrate(text: &str) {
+    print_line(&format!("\n▸ {text}"));
 }

@@ -8,29 +8,29 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use provost_testkit::{
-    model::{MODEL, ModelServer, Scenario, codex_config},
+    model::{MODEL, ModelScenario, ModelServer, codex_config},
     story::shop,
 };
 use serde_json::Value;
 
-use super::{stage::Stage, tell};
+use super::{env::DemoEnv, narrate};
 
 /// The name of the run.
 const NAME: &str = "shop";
 
 /// Plays a whole run with this Codex, from the spec to the branch.
-pub(super) fn play(stage: &Stage) -> Result<()> {
-    let model = ModelServer::bind(Scenario::parse(&shop::scenario())?, 0)?;
+pub(super) fn play(stage: &DemoEnv) -> Result<()> {
+    let model = ModelServer::bind(ModelScenario::parse(&shop::scenario())?, 0)?;
     configure(&stage.user().join(".codex"), &model)?;
     let gate = prepare(stage)?;
 
-    tell("Real Codex implements a spec. Its model is scripted; nothing leaves this machine.");
+    narrate("Real Codex implements a spec. Its model is scripted; nothing leaves this machine.");
     begin(stage, &gate)?;
-    asked(stage)?;
-    together(stage, &model)?;
-    merged(stage, &model, &gate)?;
+    answer_planner(stage)?;
+    run_in_parallel(stage, &model)?;
+    merge_batch(stage, &model, &gate)?;
     let row = stage.wait_for_run("the run to end", NAME, |row| row["sealed"] == true)?;
-    tell("Landed. The whole graph, the branch, and the report card with the evidence:");
+    narrate("Landed. The whole graph, the branch, and the report card with the evidence:");
     stage.show(&["graph", NAME])?;
     stage.show_git(&["log", "--first-parent", "--format=%h %s", "main"])?;
     stage.show(&["report-card", NAME])?;
@@ -47,7 +47,7 @@ pub(super) fn configure(home: &Path, model: &ModelServer) -> Result<()> {
 }
 
 /// Commits the initial files of the shop, closes the gate, and returns its path.
-fn prepare(stage: &Stage) -> Result<PathBuf> {
+fn prepare(stage: &DemoEnv) -> Result<PathBuf> {
     let files: Vec<(&str, &str)> = shop::FILES.into_iter().chain([shop::SPEC]).collect();
     stage.commit(&files, "An empty shop")?;
     let gate = stage.user().join("gate");
@@ -55,7 +55,7 @@ fn prepare(stage: &Stage) -> Result<PathBuf> {
     Ok(gate)
 }
 
-fn begin(stage: &Stage, gate: &Path) -> Result<()> {
+fn begin(stage: &DemoEnv, gate: &Path) -> Result<()> {
     let check = shop::check(gate);
     let args = ["run", "--detach", "--name", NAME, "--spec", shop::SPEC.0, "--check", &check];
     let how = ["--parallel", "5", "--review-task", "off", "--land", "merge", shop::GOAL];
@@ -63,17 +63,17 @@ fn begin(stage: &Stage, gate: &Path) -> Result<()> {
 }
 
 /// The planner asks a question; the daemon is killed before it is answered.
-fn asked(stage: &Stage) -> Result<()> {
+fn answer_planner(stage: &DemoEnv) -> Result<()> {
     stage.wait_for_run("a question", NAME, |row| row["requests"][0].is_object())?;
-    tell("Triage found the goal too large for one task. The planner has a question:");
+    narrate("Triage found the goal too large for one task. The planner has a question:");
     stage.show(&["status", NAME])?;
     let killed = stage.kill_daemon()?;
-    tell(&format!(
+    narrate(&format!(
         "The daemon, process {killed}, is killed with SIGKILL. Answering starts a new one."
     ));
     stage.show(&["answer", NAME, shop::ANSWER])?;
     stage.wait_for_run("the plan", NAME, |row| row["awaits_approval"] == true)?;
-    tell(
+    narrate(
         "The planner added its own check. Provost runs an agent's command only after you approve exactly that command:",
     );
     stage.show(&["status", NAME])?;
@@ -81,21 +81,21 @@ fn asked(stage: &Stage) -> Result<()> {
 }
 
 /// Five agents wait at their gates at the same time.
-fn together(stage: &Stage, model: &ModelServer) -> Result<()> {
+fn run_in_parallel(stage: &DemoEnv, model: &ModelServer) -> Result<()> {
     for door in shop::PARALLEL {
         model.wait_for_hold(door);
     }
     stage.wait_for_tasks(NAME, &shop::PARALLEL.map(|task| (task, "working")))?;
-    tell(
+    narrate(
         "The plan was reviewed and edited. The first task is merged, and five agents work in parallel:",
     );
     stage.show(&["graph", NAME])?;
-    tell(
+    narrate(
         "The cart is done first. Its check fails, so it is reworked in the same conversation, then merged.",
     );
     model.release("cart");
     stage.wait_for_tasks(NAME, &[("cart", "merged")])?;
-    tell(
+    narrate(
         "The taxes change the same line as the cart. They go back to their agent, with both sides of the conflict.",
     );
     model.release("tax");
@@ -103,13 +103,13 @@ fn together(stage: &Stage, model: &ModelServer) -> Result<()> {
 }
 
 /// Two tasks finish while a third is checked; one of them breaks the batch.
-fn merged(stage: &Stage, model: &ModelServer, gate: &Path) -> Result<()> {
+fn merge_batch(stage: &DemoEnv, model: &ModelServer, gate: &Path) -> Result<()> {
     model.release("stock");
     stage.wait_for_graph("the stock to be checked", NAME, |graph| {
         graph["queue"]["batch"][0] == "stock"
     })?;
     let killed = stage.kill_daemon()?;
-    tell(&format!(
+    narrate(&format!(
         "The daemon, process {killed}, is killed again while the stock is checked. The check continues."
     ));
     for door in ["labels", "help"] {
@@ -119,7 +119,7 @@ fn merged(stage: &Stage, model: &ModelServer, gate: &Path) -> Result<()> {
         graph["queue"]["waiting"].as_array().map_or(0, Vec::len) == 2
     })?;
     stage.show(&["graph", NAME])?;
-    tell(
+    narrate(
         "Two more tasks wait and are merged as a batch. One of them breaks the stock; bisecting the batch finds it.",
     );
     fs::remove_file(gate)?;

@@ -2,13 +2,13 @@
 
 mod cli;
 mod schemas;
-mod words;
+mod vocabulary;
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{say::say, workspace::Workspace};
+use crate::{print::print_line, workspace::Workspace};
 
 /// The hand-written part before the table of keys.
 const CONFIGURATION_HEAD: &str = include_str!("../../templates/configuration.md");
@@ -17,7 +17,7 @@ const SCHEMAS: &str = "docs/schemas";
 
 /// Whether the documents are written or only compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum DocsMode {
     Write,
     Check,
 }
@@ -29,16 +29,16 @@ struct Document {
 }
 
 /// Generates all documents, then writes them, or fails if any differs.
-pub(crate) fn run(workspace: &Workspace, mode: Mode) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, mode: DocsMode) -> Result<()> {
     let documents = generate(workspace)?;
     let drifted = match mode {
-        Mode::Write => write(&workspace.root, &documents)?,
-        Mode::Check => drifted(&workspace.root, &documents),
+        DocsMode::Write => write(&workspace.root, &documents)?,
+        DocsMode::Check => outdated(&workspace.root, &documents),
     };
-    if mode == Mode::Check && !drifted.is_empty() {
+    if mode == DocsMode::Check && !drifted.is_empty() {
         bail!("out of date: {}; run `cargo xtask docs`", drifted.join(", "));
     }
-    say(&format!("── documents: {} generated, {} changed", documents.len(), drifted.len()));
+    print_line(&format!("── documents: {} generated, {} changed", documents.len(), drifted.len()));
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
         path: "docs/configuration.md".to_owned(),
         text: format!("{CONFIGURATION_HEAD}\n{}", provost_config::reference_markdown()),
     });
-    documents.push(Document { path: "docs/words.md".to_owned(), text: words::markdown() });
+    documents.push(Document { path: "docs/words.md".to_owned(), text: vocabulary::markdown() });
     documents
         .push(Document { path: "docs/cli.md".to_owned(), text: cli::markdown(&programs.provost)? });
     Ok(documents)
@@ -57,7 +57,7 @@ fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
 
 /// Writes changed documents and removes obsolete schemas. Returns their names.
 fn write(root: &Path, documents: &[Document]) -> Result<Vec<String>> {
-    let drifted = drifted(root, documents);
+    let drifted = outdated(root, documents);
     for document in documents.iter().filter(|document| drifted.contains(&document.path)) {
         let path = root.join(&document.path);
         let dir = path.parent().context("the document's path has no directory")?;
@@ -72,7 +72,7 @@ fn write(root: &Path, documents: &[Document]) -> Result<Vec<String>> {
 }
 
 /// Returns the documents that differ, and obsolete schemas.
-fn drifted(root: &Path, documents: &[Document]) -> Vec<String> {
+fn outdated(root: &Path, documents: &[Document]) -> Vec<String> {
     let differs = |document: &&Document| {
         fs::read_to_string(root.join(&document.path)).ok().as_ref() != Some(&document.text)
     };
@@ -93,19 +93,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_is_found_and_writing_ends_it() {
+    fn drift_is_detected_and_fixed_by_writing() {
         let root = tempfile::tempdir().unwrap();
         let document =
             |path: &str, text: &str| Document { path: path.to_owned(), text: text.to_owned() };
         let documents = [document("docs/a.md", "a\n"), document("docs/schemas/b.json", "{}\n")];
-        assert_eq!(drifted(root.path(), &documents), ["docs/a.md", "docs/schemas/b.json"]);
+        assert_eq!(outdated(root.path(), &documents), ["docs/a.md", "docs/schemas/b.json"]);
         write(root.path(), &documents).unwrap();
-        assert_eq!(drifted(root.path(), &documents), Vec::<String>::new());
+        assert_eq!(outdated(root.path(), &documents), Vec::<String>::new());
 
         fs::write(root.path().join("docs/a.md"), "b\n").unwrap();
         fs::write(root.path().join("docs/schemas/old.json"), "{}\n").unwrap();
-        assert_eq!(drifted(root.path(), &documents), ["docs/a.md", "docs/schemas/old.json"]);
+        assert_eq!(outdated(root.path(), &documents), ["docs/a.md", "docs/schemas/old.json"]);
         write(root.path(), &documents).unwrap();
-        assert_eq!(drifted(root.path(), &documents), Vec::<String>::new());
+        assert_eq!(outdated(root.path(), &documents), Vec::<String>::new());
     }
 }

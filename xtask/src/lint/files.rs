@@ -4,19 +4,19 @@ use std::fs;
 
 use anyhow::{Result, bail};
 
-use crate::{process::capture, say::say, workspace::Workspace};
+use crate::{print::print_line, process::capture, workspace::Workspace};
 
-/// Maximum number of lines of a file that is not listed in [`LONG`].
-const MOST_LINES: usize = 900;
+/// Maximum number of lines of a file that is not listed in [`LONG_FILES`].
+const MAX_LINES: usize = 900;
 /// Longer files, or their directories, each with a reason.
-const LONG: &[(&str, &str)] = &[
+const LONG_FILES: &[(&str, &str)] = &[
     ("Cargo.lock", "written by cargo"),
     ("docs/cli.md", "generated"),
     ("docs/schemas/", "generated"),
     ("crates/git/tests/main/harmless_keys.txt", "every git setting, one per line"),
 ];
 /// Maximum number of packages in the lock file. Exceeding it should be a decision, not an accident.
-const MOST_PACKAGES: usize = 300;
+const MAX_PACKAGES: usize = 300;
 /// The only registry that packages may come from.
 const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -25,7 +25,7 @@ const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const MACHINE_DIRS: &[&str] =
     &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 /// Exceptions that only look like it: an example home directory, and a JSON pointer into a session's spec.
-const NO_MACHINE_DIRS: &[&str] = &[
+const MACHINE_DIR_EXCEPTIONS: &[&str] = &[
     concat!("/", "home/u/"),
     concat!("/", "work/worktree/"),
     concat!("/", "home/u\""),
@@ -55,9 +55,9 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
         // Skip files that are deleted but not yet committed, and files that are not text.
         let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
         seen += 1;
-        troubles.extend(troubles_in(name, &text));
+        troubles.extend(problems_in(name, &text));
     }
-    say(&format!("── files: {seen} read, {} problems", troubles.len()));
+    print_line(&format!("── files: {seen} read, {} problems", troubles.len()));
     if !troubles.is_empty() {
         bail!("\n{}", troubles.join("\n"));
     }
@@ -65,16 +65,16 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
 }
 
 /// Returns the problems of one file.
-fn troubles_in(name: &str, text: &str) -> Vec<String> {
+fn problems_in(name: &str, text: &str) -> Vec<String> {
     let mut troubles = Vec::new();
     let lines = text.lines().count();
-    if lines > MOST_LINES && !LONG.iter().any(|(long, _)| is_or_is_in(name, long)) {
+    if lines > MAX_LINES && !LONG_FILES.iter().any(|(long, _)| is_at_or_below(name, long)) {
         troubles.push(format!(
-            "{name}: {lines} lines, more than {MOST_LINES}, without a reason in LONG"
+            "{name}: {lines} lines, more than {MAX_LINES}, without a reason in LONG"
         ));
     }
     if name == "Cargo.lock" {
-        troubles.extend(troubles_in_lock(text));
+        troubles.extend(problems_in_lock(text));
     }
     for (number, line) in text.lines().enumerate() {
         let found = forbidden_in(name, line);
@@ -83,15 +83,15 @@ fn troubles_in(name: &str, text: &str) -> Vec<String> {
     troubles
 }
 
-fn is_or_is_in(name: &str, listed: &str) -> bool {
+fn is_at_or_below(name: &str, listed: &str) -> bool {
     name == listed || (listed.ends_with('/') && name.starts_with(listed))
 }
 
-fn troubles_in_lock(text: &str) -> Vec<String> {
+fn problems_in_lock(text: &str) -> Vec<String> {
     let packages = text.lines().filter(|line| *line == "[[package]]").count();
     let mut troubles = Vec::new();
-    if packages > MOST_PACKAGES {
-        troubles.push(format!("Cargo.lock: {packages} packages, more than {MOST_PACKAGES}"));
+    if packages > MAX_PACKAGES {
+        troubles.push(format!("Cargo.lock: {packages} packages, more than {MAX_PACKAGES}"));
     }
     let sources = text.lines().filter_map(|line| line.strip_prefix("source = "));
     let foreign = sources.map(|source| source.trim_matches('"')).find(|source| *source != SOURCE);
@@ -121,7 +121,7 @@ fn names_machine_dir(line: &str, dir: &str) -> bool {
             before.is_alphanumeric()
                 || matches!(before, '_' | '-' | '.' | '}' | ')' | '*' | '>' | '$')
         });
-        !inside && !NO_MACHINE_DIRS.iter().any(|fine| line[at..].starts_with(fine))
+        !inside && !MACHINE_DIR_EXCEPTIONS.iter().any(|fine| line[at..].starts_with(fine))
     })
 }
 
@@ -130,51 +130,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_on_a_machine_is_found_and_a_part_of_a_path_is_not() {
+    fn machine_path_is_found_but_not_inside_paths() {
         let root = MACHINE_DIRS[1];
-        assert_eq!(troubles_in("a.md", &format!("see {root}x")).len(), 1);
-        assert_eq!(troubles_in("a.md", &format!("\"{root}x\"")).len(), 1);
+        assert_eq!(problems_in("a.md", &format!("see {root}x")).len(), 1);
+        assert_eq!(problems_in("a.md", &format!("\"{root}x\"")).len(), 1);
         for fine in [
             format!("target{root}x"),
             format!("${{HOME}}{root}x"),
-            format!("{}x", NO_MACHINE_DIRS[0]),
+            format!("{}x", MACHINE_DIR_EXCEPTIONS[0]),
         ] {
-            assert_eq!(troubles_in("a.md", &fine), Vec::<String>::new());
+            assert_eq!(problems_in("a.md", &fine), Vec::<String>::new());
         }
     }
 
     #[test]
-    fn a_registry_host_is_found_and_the_common_index_is_not() {
+    fn registry_mirror_is_found() {
         assert_eq!(
-            troubles_in("x.toml", REGISTRY_HOSTS[0]),
+            problems_in("x.toml", REGISTRY_HOSTS[0]),
             [format!("x.toml:1: names a registry host: {}", REGISTRY_HOSTS[0])]
         );
         let lock = format!("[[package]]\nsource = \"{SOURCE}\"\n");
-        assert_eq!(troubles_in("Cargo.lock", &lock), Vec::<String>::new());
+        assert_eq!(problems_in("Cargo.lock", &lock), Vec::<String>::new());
         let lock = lock.replace("github.com", "example.invalid");
-        assert_eq!(troubles_in("Cargo.lock", &lock).len(), 1);
+        assert_eq!(problems_in("Cargo.lock", &lock).len(), 1);
     }
 
     #[test]
     fn second_list_of_deceptive_characters_is_found() {
         let line = format!("matches!(c, '\\u{{202a}}'{DECEPTIVE})");
-        assert_eq!(troubles_in("a.rs", &line).len(), 1);
-        assert_eq!(troubles_in(DECEPTIVE_LIST, &line), Vec::<String>::new());
+        assert_eq!(problems_in("a.rs", &line).len(), 1);
+        assert_eq!(problems_in(DECEPTIVE_LIST, &line), Vec::<String>::new());
     }
 
     #[test]
-    fn length_counts_unless_there_is_a_reason() {
-        assert_eq!(troubles_in("a.rs", &"x\n".repeat(MOST_LINES)), Vec::<String>::new());
-        assert_eq!(troubles_in("a.rs", &"x\n".repeat(MOST_LINES + 1)).len(), 1);
+    fn long_file_needs_a_reason() {
+        assert_eq!(problems_in("a.rs", &"x\n".repeat(MAX_LINES)), Vec::<String>::new());
+        assert_eq!(problems_in("a.rs", &"x\n".repeat(MAX_LINES + 1)).len(), 1);
         for listed in ["docs/cli.md", "docs/schemas/a.json"] {
-            assert_eq!(troubles_in(listed, &"x\n".repeat(MOST_LINES + 1)), Vec::<String>::new());
+            assert_eq!(problems_in(listed, &"x\n".repeat(MAX_LINES + 1)), Vec::<String>::new());
         }
-        assert_eq!(troubles_in("Cargo.lock", &"[[package]]\n".repeat(MOST_PACKAGES + 1)).len(), 1);
+        assert_eq!(problems_in("Cargo.lock", &"[[package]]\n".repeat(MAX_PACKAGES + 1)).len(), 1);
     }
 
     #[test]
     fn unfinished_code_is_found_in_code_only() {
-        assert_eq!(troubles_in("a.rs", UNFINISHED[0]).len(), 1);
-        assert_eq!(troubles_in("a.md", UNFINISHED[0]), Vec::<String>::new());
+        assert_eq!(problems_in("a.rs", UNFINISHED[0]).len(), 1);
+        assert_eq!(problems_in("a.md", UNFINISHED[0]), Vec::<String>::new());
     }
 }

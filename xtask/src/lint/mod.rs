@@ -6,9 +6,9 @@ mod requirements;
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    docs::{self, Mode},
-    process::ran,
-    say::say,
+    docs::{self, DocsMode},
+    print::print_line,
+    process::try_step,
     tools::Depth,
     workspace::Workspace,
 };
@@ -22,57 +22,57 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 /// Checks the source and the code as the tests build it. Deep checks add rustdoc and the code as it is released.
 /// All checks run, even after a failure.
 pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
-    let mut checks: Vec<(&str, Check)> = vec![
+    let mut checks: Vec<(&str, LintCheck)> = vec![
         ("files", files::check),
         ("requirements", requirements::check),
         ("format", format),
         ("clippy with test features", clippy_with_test_features),
     ];
     if depth == Depth::Deep {
-        checks.extend([("rustdoc", rustdoc as Check), ("clippy", clippy)]);
+        checks.extend([("rustdoc", rustdoc as LintCheck), ("clippy", clippy)]);
     }
     let mut failed = Vec::new();
     for (title, check) in &checks {
         if let Err(error) = check(workspace) {
-            say(&format!("   {title}: {error:#}"));
+            print_line(&format!("   {title}: {error:#}"));
             failed.push(*title);
         }
     }
     if !failed.is_empty() {
         bail!("lint: {} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "));
     }
-    say(&format!("── lint: all {} checks passed", checks.len()));
+    print_line(&format!("── lint: all {} checks passed", checks.len()));
     Ok(())
 }
 
 /// Verifies that the generated documents are up to date. Needs the build of the tests.
 pub(crate) fn documents(workspace: &Workspace) -> Result<()> {
-    docs::run(workspace, Mode::Check).context("generated documents")
+    docs::run(workspace, DocsMode::Check).context("generated documents")
 }
 
-type Check = fn(&Workspace) -> Result<()>;
+type LintCheck = fn(&Workspace) -> Result<()>;
 
 fn format(workspace: &Workspace) -> Result<()> {
-    succeeded(ran("format", workspace.cargo().args(["fmt", "--all", "--check"]))?)
+    succeeded(try_step("format", workspace.cargo().args(["fmt", "--all", "--check"]))?)
 }
 
 fn clippy(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
-    succeeded(ran("clippy", &mut cargo)?)
+    succeeded(try_step("clippy", &mut cargo)?)
 }
 
 fn clippy_with_test_features(workspace: &Workspace) -> Result<()> {
     let features = workspace.all_test_features();
     let mut cargo = workspace.cargo();
     cargo.args(["clippy", "--quiet", "--workspace", "--all-targets", "--features", &features]);
-    succeeded(ran("clippy with test features", cargo.args(["--", "-D", "warnings"]))?)
+    succeeded(try_step("clippy with test features", cargo.args(["--", "-D", "warnings"]))?)
 }
 
 fn rustdoc(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
-    succeeded(ran("rustdoc", &mut cargo)?)
+    succeeded(try_step("rustdoc", &mut cargo)?)
 }
 
 fn succeeded(success: bool) -> Result<()> {

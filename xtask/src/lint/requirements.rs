@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, ops::RangeInclusive};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{process::capture, say::say, workspace::Workspace};
+use crate::{print::print_line, process::capture, workspace::Workspace};
 
 const TABLE: &str = "docs/requirements.md";
 
@@ -13,15 +13,15 @@ const KINDS: [(char, RangeInclusive<usize>); 6] =
     [('R', 1..=21), ('E', 1..=26), ('A', 1..=9), ('M', 1..=25), ('T', 3..=9), ('D', 1..=22)];
 
 /// Returns the ids of all requirements.
-fn wanted() -> impl Iterator<Item = String> {
+fn requirement_ids() -> impl Iterator<Item = String> {
     KINDS.into_iter().flat_map(|(kind, all)| all.map(move |no| format!("{kind}{no}")))
 }
 
 /// Verifies that every test named in the table exists.
 pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let table = fs::read_to_string(workspace.root.join(TABLE)).context(TABLE)?;
-    let troubles = troubles_in(&table, &tests(workspace)?);
-    say(&format!("── requirements: {} problems", troubles.len()));
+    let troubles = problems_in(&table, &tests(workspace)?);
+    print_line(&format!("── requirements: {} problems", troubles.len()));
     if !troubles.is_empty() {
         bail!("\n{}", troubles.join("\n"));
     }
@@ -46,9 +46,9 @@ fn function(line: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
+fn problems_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let rows: Vec<(&str, Vec<&str>)> = table.lines().filter_map(row).collect();
-    let missing = wanted().filter(|id| !rows.iter().any(|(named, _)| named == id));
+    let missing = requirement_ids().filter(|id| !rows.iter().any(|(named, _)| named == id));
     let missing = missing.map(|id| format!("{TABLE}: {id} is missing"));
     let unproved = rows.iter().filter(|(_, named)| named.is_empty());
     let unproved = unproved.map(|(id, _)| format!("{TABLE}: {id} names no test"));
@@ -71,14 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_is_not_there_and_a_row_without_one_are_told() {
-        let good: String = wanted().map(|id| format!("| {id} | x | `there` |\n")).collect();
+    fn unknown_and_missing_tests_are_reported() {
+        let good: String =
+            requirement_ids().map(|id| format!("| {id} | x | `there` |\n")).collect();
         let there = BTreeSet::from(["there".to_owned()]);
-        assert_eq!(troubles_in(&good, &there), Vec::<String>::new());
+        assert_eq!(problems_in(&good, &there), Vec::<String>::new());
         let bad = good.replace("| R2 | x | `there` |", "| R2 | x |  |");
         let bad = bad.replace("| R3 | x | `there` |", "| R3 | x | `there`, `gone` |");
         let bad = bad.replace("| E26 | x | `there` |\n", "");
-        let troubles = troubles_in(&bad, &there);
+        let troubles = problems_in(&bad, &there);
         let told = ["E26 is missing", "R2 names no test", "R3: unknown test gone"];
         assert_eq!(troubles, told.map(|what| format!("{TABLE}: {what}")));
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all required tests in parts, followed by a check for leftovers.
 
 mod parts;
-mod room;
+mod test_dir;
 mod unprivileged;
 
 use std::{
@@ -16,16 +16,16 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 use self::{
-    parts::{Minutes, Part},
-    room::Room,
-    unprivileged::{Needs, TestUser},
+    parts::{PartTimes, TestPart},
+    test_dir::TestDir,
+    unprivileged::{TestUser, UserTestInputs},
 };
 use crate::{
     demo,
-    junit::{self, Record, Tally},
+    junit::{self, JunitRecord, Tally},
     lint,
-    process::{output, ran},
-    say::say,
+    print::print_line,
+    process::{output, try_step},
     tools::{self, Depth},
     workspace::{Programs, SEEDED_BUGS, SIMULATED, SIMULATED_SHORT, SIMULATOR, Workspace},
 };
@@ -35,7 +35,7 @@ const SEEDS: &str = "3000";
 const DEEP_SEEDS: &str = "200000";
 /// The maximum number of tests in a CI run that may fail once and pass on retry. Thousands of tests with real
 /// processes share a machine there. Each one is listed at the end, to be fixed.
-const UNSTEADY_LIMIT: usize = 4;
+const FLAKY_LIMIT: usize = 4;
 /// Tests mostly wait for processes, so more of them run in parallel than there are cores.
 const TESTS_PER_CORE: usize = 2;
 /// The number of random cases per property test of the core. `--deep` uses each test's own number.
@@ -56,7 +56,7 @@ const MUTATED: &[&str] = &[
 ];
 
 /// The tests of a run.
-pub(crate) struct Plan {
+pub(crate) struct TestPlan {
     depth: Depth,
     /// Runs only the boundary tests, and only as the unprivileged user.
     unprivileged: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     filters: Vec<String>,
 }
 
-impl Plan {
+impl TestPlan {
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self> {
         let (options, filters): (Vec<&str>, Vec<&str>) =
             arguments.iter().partition(|argument| argument.starts_with("--"));
@@ -94,45 +94,50 @@ impl Plan {
 }
 
 /// Runs the tests and returns success if everything passed. The last line counts passed and failed tests.
-pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<ExitCode> {
-    let mut minutes = Minutes::since_cargo_started();
+pub(crate) fn run(workspace: &Workspace, plan: &TestPlan) -> Result<ExitCode> {
+    let mut minutes = PartTimes::since_cargo_started();
     let report = run_parts(workspace, plan, &mut minutes);
-    say(&format!("── minutes\n{}", minutes.table()));
+    print_line(&format!("── minutes\n{}", minutes.table()));
     let report = report?;
-    for name in &report.unsteady {
-        say(&format!("   flaky, passed on retry: {name}"));
+    for name in &report.flaky {
+        print_line(&format!("   flaky, passed on retry: {name}"));
     }
-    for trouble in &report.troubles {
-        say(&format!("   {trouble}"));
+    for trouble in &report.problems {
+        print_line(&format!("   {trouble}"));
     }
-    say(&format!("{} passed, {} failed", report.tally.passed, report.tally.failed));
-    Ok(if report.troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print_line(&format!("{} passed, {} failed", report.tally.passed, report.tally.failed));
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The result of a whole run.
-struct Report {
+struct TestReport {
     tally: Tally,
-    unsteady: Vec<String>,
-    troubles: Vec<String>,
+    flaky: Vec<String>,
+    problems: Vec<String>,
 }
 
-fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Result<Report> {
-    let missing = minutes.measure(Part::Tools, || tools::provide(workspace, plan.depth))?;
+fn run_parts(
+    workspace: &Workspace,
+    plan: &TestPlan,
+    minutes: &mut PartTimes,
+) -> Result<TestReport> {
+    let missing =
+        minutes.measure(TestPart::Tools, || tools::ensure_tools(workspace, plan.depth))?;
     if plan.is_whole() {
-        minutes.measure(Part::Lint, || lint::source(workspace, plan.depth))?;
+        minutes.measure(TestPart::Lint, || lint::source(workspace, plan.depth))?;
     }
-    let programs = minutes.measure(Part::Build, || -> Result<Programs> {
+    let programs = minutes.measure(TestPart::Build, || -> Result<Programs> {
         let programs = workspace.build_for_tests()?;
         if plan.is_whole() {
             lint::documents(workspace)?;
         }
         Ok(programs)
     })?;
-    let room = Room::new()?;
-    let user = if missing.iter().any(|tool| tools::FOR_ANOTHER_USER.contains(tool)) {
+    let room = TestDir::new()?;
+    let user = if missing.iter().any(|tool| tools::USER_SWITCH_TOOLS.contains(tool)) {
         None
     } else {
-        let needs = Needs {
+        let needs = UserTestInputs {
             workspace,
             programs: &programs,
             codex: tools::codex_programs(workspace),
@@ -144,22 +149,22 @@ fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Resul
     let results = suite.all(minutes)?;
     let tally: Tally = results.iter().map(|result| result.tally).sum();
     let unsteady: Vec<String> =
-        results.iter().flat_map(|result| result.unsteady.iter().cloned()).collect();
+        results.iter().flat_map(|result| result.flaky.iter().cloned()).collect();
     let mut troubles: Vec<String> =
-        results.into_iter().filter_map(|result| result.trouble).collect();
-    if unsteady.len() > UNSTEADY_LIMIT {
-        troubles.push(format!("failed: more than {UNSTEADY_LIMIT} flaky tests"));
+        results.into_iter().filter_map(|result| result.problem).collect();
+    if unsteady.len() > FLAKY_LIMIT {
+        troubles.push(format!("failed: more than {FLAKY_LIMIT} flaky tests"));
     }
     troubles.extend(room.leftovers());
     troubles.extend(suite.user.iter().flat_map(|user| user.room.leftovers()));
     if troubles.is_empty() {
         room.remove()?;
     }
-    Ok(Report { tally, unsteady, troubles })
+    Ok(TestReport { tally, flaky: unsteady, problems: troubles })
 }
 
 /// Returns the environment variables that set a test's depth and the tools it must do without.
-fn test_variables(plan: &Plan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
+fn test_variables(plan: &TestPlan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
     let mut variables = vec![("PROVOST_TEST_MISSING", missing.join(",").into())];
     variables.push(match plan.depth {
         Depth::Usual => ("PROVOST_LAW_CASES", LAW_CASES.into()),
@@ -170,83 +175,87 @@ fn test_variables(plan: &Plan, missing: &[&str]) -> Vec<(&'static str, OsString)
 
 /// The result of one part of the run.
 #[derive(Default)]
-struct Outcome {
+struct PartOutcome {
     tally: Tally,
-    unsteady: Vec<String>,
-    trouble: Option<String>,
+    flaky: Vec<String>,
+    problem: Option<String>,
 }
 
 struct Suite<'a> {
     workspace: &'a Workspace,
-    plan: &'a Plan,
+    plan: &'a TestPlan,
     programs: Programs,
-    room: &'a Room,
+    room: &'a TestDir,
     /// Present if root runs the tests.
     user: Option<TestUser>,
     missing: Vec<&'static str>,
 }
 
 impl Suite<'_> {
-    fn all(&self, minutes: &mut Minutes) -> Result<Vec<Outcome>> {
+    fn all(&self, minutes: &mut PartTimes) -> Result<Vec<PartOutcome>> {
         if self.plan.unprivileged {
             let user = self.user.as_ref();
             let user =
                 user.context("--unprivileged needs root; other users run the tests without it")?;
             return Ok(vec![
-                minutes.measure(Part::BoundaryUnprivileged, || self.boundary_unprivileged(user))?,
+                minutes
+                    .measure(TestPart::BoundaryUnprivileged, || self.boundary_unprivileged(user))?,
             ]);
         }
         if !self.plan.is_whole() {
-            return Ok(vec![minutes.measure(Part::CoreAndCli, || self.selected())?]);
+            return Ok(vec![minutes.measure(TestPart::CoreAndCli, || self.selected())?]);
         }
         let core_and_cli = format!("not ({AGENTS} + {BOUNDARY})");
         let mut outcomes = vec![
-            minutes.measure(Part::CoreAndCli, || self.tests(Part::CoreAndCli, &core_and_cli))?,
-            minutes.measure(Part::Agents, || self.tests(Part::Agents, AGENTS))?,
-            minutes.measure(Part::Boundary, || self.tests(Part::Boundary, BOUNDARY))?,
+            minutes.measure(TestPart::CoreAndCli, || {
+                self.tests(TestPart::CoreAndCli, &core_and_cli)
+            })?,
+            minutes.measure(TestPart::Agents, || self.tests(TestPart::Agents, AGENTS))?,
+            minutes.measure(TestPart::Boundary, || self.tests(TestPart::Boundary, BOUNDARY))?,
         ];
         if let Some(user) = &self.user {
-            outcomes.push(
-                minutes.measure(Part::BoundaryUnprivileged, || self.boundary_unprivileged(user))?,
-            );
+            outcomes
+                .push(minutes.measure(TestPart::BoundaryUnprivileged, || {
+                    self.boundary_unprivileged(user)
+                })?);
         }
-        outcomes.push(minutes.measure(Part::Simulator, || self.simulator())?);
-        outcomes.extend(minutes.measure(Part::Demo, || self.demos())?);
+        outcomes.push(minutes.measure(TestPart::Simulator, || self.simulator())?);
+        outcomes.extend(minutes.measure(TestPart::Demo, || self.demos())?);
         if self.plan.depth == Depth::Deep {
-            outcomes.push(minutes.measure(Part::DocTests, || self.doc_tests())?);
-            outcomes.push(minutes.measure(Part::Mutants, || self.mutants())?);
+            outcomes.push(minutes.measure(TestPart::DocTests, || self.doc_tests())?);
+            outcomes.push(minutes.measure(TestPart::Mutants, || self.mutants())?);
         }
         Ok(outcomes)
     }
 
     /// Runs the tests that the plan's filters select.
-    fn selected(&self) -> Result<Outcome> {
+    fn selected(&self) -> Result<PartOutcome> {
         let mut nextest = self.nextest_of_workspace();
         nextest.args(&self.plan.filters);
         self.counted("tests", &mut nextest)
     }
 
     /// Runs the tests that a nextest expression selects.
-    fn tests(&self, part: Part, selection: &str) -> Result<Outcome> {
+    fn tests(&self, part: TestPart, selection: &str) -> Result<PartOutcome> {
         let mut nextest = self.nextest_of_workspace();
         self.counted(part.title(), nextest.args(["-E", selection]))
     }
 
     /// Runs the boundary tests as the unprivileged user. The runner stays root; only the tests are not.
-    fn boundary_unprivileged(&self, user: &TestUser) -> Result<Outcome> {
+    fn boundary_unprivileged(&self, user: &TestUser) -> Result<PartOutcome> {
         let triple = self.workspace.triple()?.to_uppercase().replace('-', "_");
         let mut nextest = self.nextest_of_workspace();
         nextest.env(format!("CARGO_TARGET_{triple}_RUNNER"), user.runner()?);
         nextest.args(["-E", BOUNDARY]).args(&self.plan.filters);
-        self.counted(Part::BoundaryUnprivileged.title(), &mut nextest)
+        self.counted(TestPart::BoundaryUnprivileged.title(), &mut nextest)
     }
 
     /// Runs the simulator's seeds, in a build with the seeded bugs it has to find. A short run optimizes less,
     /// because its build takes longer than its seeds.
-    fn simulator(&self) -> Result<Outcome> {
+    fn simulator(&self) -> Result<PartOutcome> {
         if !self.has_simulator() {
-            say("── simulator: not in this workspace");
-            return Ok(Outcome::default());
+            print_line("── simulator: not in this workspace");
+            return Ok(PartOutcome::default());
         }
         let deep = self.plan.depth == Depth::Deep;
         let (packages, level) = if deep { (SIMULATED, 3) } else { (SIMULATED_SHORT, 1) };
@@ -259,7 +268,7 @@ impl Suite<'_> {
             nextest.arg("--config").arg(set("overflow-checks=false"));
         }
         nextest.env("PROVOST_SIM_SEEDS", if deep { DEEP_SEEDS } else { SEEDS });
-        self.counted(Part::Simulator.title(), &mut nextest)
+        self.counted(TestPart::Simulator.title(), &mut nextest)
     }
 
     fn has_simulator(&self) -> bool {
@@ -267,23 +276,27 @@ impl Suite<'_> {
         self.workspace.has_feature(package, feature)
     }
 
-    fn doc_tests(&self) -> Result<Outcome> {
+    fn doc_tests(&self) -> Result<PartOutcome> {
         let mut cargo = self.prepared(self.workspace.cargo());
         cargo.args(["test", "--quiet", "--doc", "--workspace"]);
         cargo.args(["--features", &self.workspace.test_features()]);
-        say("── documentation tests");
+        print_line("── documentation tests");
         let output = output(&mut cargo)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let trouble = (!output.status.success()).then(|| {
-            say(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+            print_line(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
             "failed: documentation tests".to_owned()
         });
-        Ok(Outcome { tally: junit::doc_tests(&text), trouble, ..Outcome::default() })
+        Ok(PartOutcome {
+            tally: junit::doc_tests(&text),
+            problem: trouble,
+            ..PartOutcome::default()
+        })
     }
 
     /// Runs the demo, which checks itself and counts as one test per user. Both users' demos run at the same time
     /// because they mostly wait. The unprivileged demo's output is shown only if it fails.
-    fn demos(&self) -> Result<Vec<Outcome>> {
+    fn demos(&self) -> Result<Vec<PartOutcome>> {
         let log = self.room.path.join("demo.log");
         let unprivileged = match &self.user {
             Some(user) => Some(start_demo(user, &log)?),
@@ -295,9 +308,9 @@ impl Suite<'_> {
         let mut outcomes = vec![one_test(failure.map(|error| format!("failed: demo: {error:#}")))];
         if let Some(mut demo) = unprivileged {
             let status = demo.wait().context("cannot wait for the unprivileged demo")?;
-            say(&format!("── demo, unprivileged: {status}"));
+            print_line(&format!("── demo, unprivileged: {status}"));
             if !status.success() {
-                say(&fs::read_to_string(&log)?);
+                print_line(&fs::read_to_string(&log)?);
             }
             let failure = (!status.success()).then(|| "failed: demo, unprivileged".to_owned());
             outcomes.push(one_test(failure));
@@ -306,7 +319,7 @@ impl Suite<'_> {
     }
 
     /// Verifies that every mutation of the rules fails a test.
-    fn mutants(&self) -> Result<Outcome> {
+    fn mutants(&self) -> Result<PartOutcome> {
         let out = self.workspace.target.join("mutants");
         fs::create_dir_all(&out)?;
         let mut cargo = self.prepared(self.workspace.cargo());
@@ -322,7 +335,7 @@ impl Suite<'_> {
         for files in MUTATED {
             cargo.args(["--file", files]);
         }
-        let ended_well = ran("mutants", &mut cargo)?;
+        let ended_well = try_step("mutants", &mut cargo)?;
         let survivors = fs::read_to_string(out.join("mutants.out/missed.txt"));
         let survivors = survivors.context("cargo-mutants left no list of survivors")?;
         let timed_out = fs::read_to_string(out.join("mutants.out/timeout.txt")).unwrap_or_default();
@@ -330,7 +343,7 @@ impl Suite<'_> {
         let noticed = ended_well || !timed_out.is_empty();
         let trouble = (!survivors.is_empty() || !noticed)
             .then(|| format!("failed: mutants survived or could not be tried:\n{survivors}"));
-        Ok(Outcome { trouble, ..Outcome::default() })
+        Ok(PartOutcome { problem: trouble, ..PartOutcome::default() })
     }
 
     /// Returns a nextest command for all packages except the simulator, which has its own build.
@@ -363,21 +376,21 @@ impl Suite<'_> {
     }
 
     /// Runs nextest and counts the tests in its JUnit record.
-    fn counted(&self, title: &str, nextest: &mut Command) -> Result<Outcome> {
+    fn counted(&self, title: &str, nextest: &mut Command) -> Result<PartOutcome> {
         // The runner writes its records below the workspace, independent of cargo's target directory.
         let record =
             self.workspace.root.join("target/nextest").join(self.plan.profile()).join("junit.xml");
         if record.exists() {
             fs::remove_file(&record)?;
         }
-        let passed = ran(title, nextest)?;
+        let passed = try_step(title, nextest)?;
         // Without a record nothing ran: the build failed, or no test matched.
         let trouble = (!passed).then(|| format!("failed: {title}"));
         if !passed && !record.exists() {
-            return Ok(Outcome { trouble, ..Outcome::default() });
+            return Ok(PartOutcome { problem: trouble, ..PartOutcome::default() });
         }
-        let Record { tally, unsteady } = junit::read(&record)?;
-        Ok(Outcome { tally, unsteady, trouble })
+        let JunitRecord { tally, flaky: unsteady } = junit::read(&record)?;
+        Ok(PartOutcome { tally, flaky: unsteady, problem: trouble })
     }
 }
 
@@ -391,9 +404,13 @@ fn start_demo(user: &TestUser, log: &Path) -> Result<Child> {
 }
 
 /// Returns the outcome of a part that counts as one test.
-fn one_test(trouble: Option<String>) -> Outcome {
+fn one_test(trouble: Option<String>) -> PartOutcome {
     let failed = u64::from(trouble.is_some());
-    Outcome { tally: Tally { passed: 1 - failed, failed }, trouble, ..Outcome::default() }
+    PartOutcome {
+        tally: Tally { passed: 1 - failed, failed },
+        problem: trouble,
+        ..PartOutcome::default()
+    }
 }
 
 /// Returns the number of parallel tests: the user's setting, or by the number of cores.
@@ -409,12 +426,12 @@ mod tests {
 
     #[test]
     fn plan_has_options_and_filters() {
-        let plan = Plan::parse(&["--deep", "crash", "ledger"]).unwrap();
+        let plan = TestPlan::parse(&["--deep", "crash", "ledger"]).unwrap();
         assert_eq!((plan.profile(), plan.filters.len(), plan.is_whole()), ("deep", 2, false));
-        let plan = Plan::parse(&[]).unwrap();
+        let plan = TestPlan::parse(&[]).unwrap();
         assert_eq!((plan.profile(), plan.is_whole()), ("ci", true));
-        let plan = Plan::parse(&["--unprivileged", "f2_10"]).unwrap();
+        let plan = TestPlan::parse(&["--unprivileged", "f2_10"]).unwrap();
         assert!(plan.unprivileged && !plan.is_whole());
-        assert!(Plan::parse(&["--depp"]).is_err());
+        assert!(TestPlan::parse(&["--depp"]).is_err());
     }
 }

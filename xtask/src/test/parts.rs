@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::process::Watch;
+use crate::process::Stopwatch;
 
 /// The limit of a whole run on two cores in minutes, without `--deep`.
 const ALL_MINUTES: f64 = 15.0;
@@ -12,7 +12,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A part of a test run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TestPart {
     /// The build of this program by cargo, before it starts.
     Xtask,
     Tools,
@@ -28,58 +28,58 @@ pub(super) enum Part {
     Mutants,
 }
 
-impl Part {
+impl TestPart {
     pub(super) fn title(self) -> &'static str {
         match self {
-            Part::Xtask => "build of xtask",
-            Part::Tools => "tools",
-            Part::Lint => "lint",
-            Part::Build => "build",
-            Part::CoreAndCli => "core and CLI tests",
-            Part::Agents => "tests with real Codex",
-            Part::Boundary => "boundary tests",
-            Part::BoundaryUnprivileged => "boundary tests, unprivileged",
-            Part::Simulator => "simulator",
-            Part::Demo => "demo",
-            Part::DocTests => "documentation tests",
-            Part::Mutants => "mutants",
+            TestPart::Xtask => "build of xtask",
+            TestPart::Tools => "tools",
+            TestPart::Lint => "lint",
+            TestPart::Build => "build",
+            TestPart::CoreAndCli => "core and CLI tests",
+            TestPart::Agents => "tests with real Codex",
+            TestPart::Boundary => "boundary tests",
+            TestPart::BoundaryUnprivileged => "boundary tests, unprivileged",
+            TestPart::Simulator => "simulator",
+            TestPart::Demo => "demo",
+            TestPart::DocTests => "documentation tests",
+            TestPart::Mutants => "mutants",
         }
     }
 
     /// Returns the minutes that the part may take, or `None` if it runs only with `--deep`.
     fn share(self) -> Option<f64> {
         match self {
-            Part::Xtask => Some(1.0),
-            Part::Tools => Some(0.2),
-            Part::Lint => Some(2.5),
-            Part::Build => Some(2.8),
-            Part::CoreAndCli => Some(4.2),
-            Part::Agents => Some(1.8),
-            Part::Boundary | Part::BoundaryUnprivileged => Some(0.4),
-            Part::Simulator => Some(1.3),
-            Part::Demo => Some(0.4),
-            Part::DocTests | Part::Mutants => None,
+            TestPart::Xtask => Some(1.0),
+            TestPart::Tools => Some(0.2),
+            TestPart::Lint => Some(2.5),
+            TestPart::Build => Some(2.8),
+            TestPart::CoreAndCli => Some(4.2),
+            TestPart::Agents => Some(1.8),
+            TestPart::Boundary | TestPart::BoundaryUnprivileged => Some(0.4),
+            TestPart::Simulator => Some(1.3),
+            TestPart::Demo => Some(0.4),
+            TestPart::DocTests | TestPart::Mutants => None,
         }
     }
 }
 
 /// The duration of each part of a run.
 #[derive(Default)]
-pub(super) struct Minutes {
+pub(super) struct PartTimes {
     /// Parts in the order in which they ended, with their duration in seconds.
-    parts: Vec<(Part, f64)>,
+    parts: Vec<(TestPart, f64)>,
 }
 
-impl Minutes {
+impl PartTimes {
     /// Starts with the time that passed before this program ran.
     pub(super) fn since_cargo_started() -> Self {
-        let parts = seconds_since_start().map(|seconds| (Part::Xtask, seconds));
+        let parts = seconds_since_start().map(|seconds| (TestPart::Xtask, seconds));
         Self { parts: parts.into_iter().collect() }
     }
 
     /// Runs a part and records how long it took.
-    pub(super) fn measure<T>(&mut self, part: Part, work: impl FnOnce() -> T) -> T {
-        let watch = Watch::start();
+    pub(super) fn measure<T>(&mut self, part: TestPart, work: impl FnOnce() -> T) -> T {
+        let watch = Stopwatch::start();
         let result = work();
         self.parts.push((part, watch.seconds()));
         result
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn part_above_its_share_is_marked() {
-        let parts = vec![(Part::Lint, 60.0), (Part::Demo, 48.0)];
-        let table = Minutes { parts }.table();
+        let parts = vec![(TestPart::Lint, 60.0), (TestPart::Demo, 48.0)];
+        let table = PartTimes { parts }.table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines[1], "   lint                               1.0     2.5");
         assert_eq!(lines[2], "   demo                               0.8     0.4  above its share");
@@ -139,30 +139,30 @@ mod tests {
 
     #[test]
     fn deep_part_has_no_share() {
-        let table = Minutes { parts: vec![(Part::Mutants, 6000.0)] }.table();
+        let table = PartTimes { parts: vec![(TestPart::Mutants, 6000.0)] }.table();
         assert!(table.ends_with("   all                              100.0       –"), "{table}");
     }
 
     #[test]
     fn shares_fit_into_the_whole() {
         let usual = [
-            Part::Xtask,
-            Part::Tools,
-            Part::Lint,
-            Part::Build,
-            Part::CoreAndCli,
-            Part::Agents,
-            Part::Boundary,
-            Part::BoundaryUnprivileged,
-            Part::Simulator,
-            Part::Demo,
+            TestPart::Xtask,
+            TestPart::Tools,
+            TestPart::Lint,
+            TestPart::Build,
+            TestPart::CoreAndCli,
+            TestPart::Agents,
+            TestPart::Boundary,
+            TestPart::BoundaryUnprivileged,
+            TestPart::Simulator,
+            TestPart::Demo,
         ];
         let shares: f64 = usual.iter().filter_map(|part| part.share()).sum();
         assert!((shares - ALL_MINUTES).abs() < 0.01, "{shares}");
     }
 
     #[test]
-    fn start_of_a_process_is_read_past_its_name() {
+    fn process_start_is_parsed_after_its_name() {
         let stat = "12 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
         assert_eq!(start_seconds(stat), Some(123.45));
         assert_eq!(start_seconds("nonsense"), None);

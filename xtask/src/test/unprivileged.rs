@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::geteuid;
 
-use super::room::{Room, set_mode};
+use super::test_dir::{TestDir, set_mode};
 use crate::{
     process::{output, step},
     workspace::{Programs, Workspace},
@@ -36,7 +36,7 @@ struct Account {
 /// An unprivileged user, its test directory, and copies of the programs it runs.
 pub(super) struct TestUser {
     account: Account,
-    pub(super) room: Room,
+    pub(super) room: TestDir,
     /// Owned by root and readable by everyone.
     programs_dir: PathBuf,
     codex: Vec<(&'static str, PathBuf)>,
@@ -44,7 +44,7 @@ pub(super) struct TestUser {
 }
 
 /// The inputs of the user's tests, apart from their directory.
-pub(super) struct Needs<'a> {
+pub(super) struct UserTestInputs<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) programs: &'a Programs,
     /// The Codex programs, each with the variable that holds its path.
@@ -56,13 +56,13 @@ pub(super) struct Needs<'a> {
 impl TestUser {
     /// Prepares the user in a directory below the run's. Returns `None` if the run is not root's, because its tests
     /// are unprivileged already.
-    pub(super) fn prepare(parent: &Room, needs: &Needs<'_>) -> Result<Option<Self>> {
+    pub(super) fn prepare(parent: &TestDir, needs: &UserTestInputs<'_>) -> Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);
         }
         let account = provide_account(needs.workspace)?;
         // Names are short because socket paths have a length limit.
-        let room = Room::at(parent.path.join("u"))?;
+        let room = TestDir::at(parent.path.join("u"))?;
         fs::create_dir_all(room.path.join("home"))?;
         for dir in [room.path.clone(), room.temporary(), room.path.join("home")] {
             set_mode(&dir, 0o700)?;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_in_a_closed_directory_is_copied_with_its_helpers() {
+    fn closed_codex_is_copied_with_its_helpers() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("closed/triple");
         for file in ["bin/codex", "path/rg"] {

@@ -5,10 +5,10 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::config::{self, UserConfig};
-use super::{Error, carry};
+use super::{Error, files};
 
 /// Codex's default provider.
-pub(super) const USUAL_PROVIDER: &str = "openai";
+pub(super) const DEFAULT_PROVIDER: &str = "openai";
 
 /// Returns a name for the account: the model provider, and the real path of the login. That is
 /// `auth.json` with links followed; else the Codex home that names keys; else the user's home. The
@@ -22,15 +22,15 @@ pub fn account(codex_home: Option<&Path>, user_home: &Path) -> Result<String, Er
 }
 
 fn provider(codex_home: Option<&Path>) -> Result<String, Error> {
-    users(codex_home).map(|table| provider_in(&table).to_owned())
+    read_user_config(codex_home).map(|table| provider_in(&table).to_owned())
 }
 
 /// Reads the user's `config.toml`; an empty table if there is none.
-pub(super) fn users(codex_home: Option<&Path>) -> Result<Table, Error> {
+pub(super) fn read_user_config(codex_home: Option<&Path>) -> Result<Table, Error> {
     let Some(path) = codex_home.map(|home| home.join("config.toml")) else {
         return Ok(Table::new());
     };
-    match carry::read_text(&path)? {
+    match files::read_text(&path)? {
         Some(text) => Ok(config::parse(&UserConfig { path, text })?),
         None => Ok(Table::new()),
     }
@@ -42,7 +42,7 @@ pub(super) fn provider_in(table: &Table) -> &str {
     let profile = profile.and_then(|name| table.get("profiles")?.get(name)?.as_table());
     let named = |table: &'_ Table| table.get("model_provider").is_some();
     let table = profile.filter(|profile| named(profile)).unwrap_or(table);
-    table.get("model_provider").and_then(Value::as_str).unwrap_or(USUAL_PROVIDER)
+    table.get("model_provider").and_then(Value::as_str).unwrap_or(DEFAULT_PROVIDER)
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a09_an_account_is_a_login_at_a_provider() {
+    fn a09_account_is_login_and_provider() {
         let dir = tempfile::tempdir().unwrap();
         let (one, two) = (dir.path().join("one"), dir.path().join("two"));
         fs::create_dir(&one).unwrap();

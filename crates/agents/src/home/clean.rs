@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use super::{Error, MARK, carry, check_mark};
+use super::{Error, MARK, check_mark, files};
 
 /// Items known to contain secrets, by name prefix.
 const SECRETS: [(&str, &str); 12] = [
@@ -31,15 +31,15 @@ const UNKNOWN: &str = "not known to be free of secrets";
 
 /// An item that was removed with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedItem {
     pub name: OsString,
     pub because: &'static str,
 }
 
 /// Empties a session's home and returns the removed items; a missing home is not an error. No agent
 /// may be running in it.
-pub fn clean(dir: &Path) -> Result<Vec<Removed>, Error> {
-    let mut names = match carry::names(dir) {
+pub fn clean(dir: &Path) -> Result<Vec<RemovedItem>, Error> {
+    let mut names = match files::names(dir) {
         Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(Vec::new());
         }
@@ -51,15 +51,15 @@ pub fn clean(dir: &Path) -> Result<Vec<Removed>, Error> {
     check_mark(dir, &names)?;
     names.remove(OsStr::new(MARK));
     for name in &names {
-        carry::remove(&dir.join(name))?;
+        files::remove(&dir.join(name))?;
     }
     // The mark is removed last, so that an interrupted call can be repeated.
-    carry::remove(&dir.join(MARK))?;
-    Ok(names.into_iter().map(told).collect())
+    files::remove(&dir.join(MARK))?;
+    Ok(names.into_iter().map(describe_removed).collect())
 }
 
-fn told(name: OsString) -> Removed {
+fn describe_removed(name: OsString) -> RemovedItem {
     let begins = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
     let known = SECRETS.iter().find(|(start, _)| begins(start));
-    Removed { because: known.map_or(UNKNOWN, |(_, because)| because), name }
+    RemovedItem { because: known.map_or(UNKNOWN, |(_, because)| because), name }
 }

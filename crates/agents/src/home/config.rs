@@ -21,19 +21,19 @@ use toml::{Table, Value};
 use super::ToolServer;
 
 /// Defaults that avoid network access and shells.
-pub const QUIET: [(&str, Setting); 3] = [
-    ("analytics.enabled", Setting::Off),
-    ("otel.metrics_exporter", Setting::Text("none")),
-    ("features.shell_snapshot", Setting::Off),
+pub const QUIET: [(&str, FixedSetting); 3] = [
+    ("analytics.enabled", FixedSetting::Off),
+    ("otel.metrics_exporter", FixedSetting::Text("none")),
+    ("features.shell_snapshot", FixedSetting::Off),
 ];
 
 /// Settings that a session needs, whatever the user's file says: no update of the running program,
 /// no download of plugins that were not carried, and no Codex daemon that would outlive the
 /// session.
-pub const FORCED: [(&str, Setting); 3] = [
-    ("check_for_update_on_startup", Setting::Off),
-    ("features.plugins", Setting::Off),
-    ("features.daemon_auto_start", Setting::Off),
+pub const FORCED: [(&str, FixedSetting); 3] = [
+    ("check_for_update_on_startup", FixedSetting::Off),
+    ("features.plugins", FixedSetting::Off),
+    ("features.daemon_auto_start", FixedSetting::Off),
 ];
 
 /// Settings that would make Codex write outside the session's home.
@@ -72,20 +72,20 @@ const HEADER: &str =
 
 /// A value that Provost sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum FixedSetting {
     Off,
     Text(&'static str),
 }
 
 /// Whether Codex reads a repository's own settings, servers, hooks and rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum RepositoryTrust {
     Trusted,
     Untrusted,
     /// As in the user's own settings; otherwise Codex asks the user at its screen.
-    AsUserSays,
+    UserDefault,
     /// Codex asks the user at its screen.
-    Asked,
+    AskUser,
 }
 
 /// The user's file.
@@ -97,12 +97,12 @@ pub struct UserConfig {
 
 /// The input for a session's file.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct ConfigRequest<'a> {
     pub user: Option<&'a UserConfig>,
     pub worktree: &'a Path,
     /// The root of the checkout.
     pub root: &'a Path,
-    pub trust: Trust,
+    pub trust: RepositoryTrust,
     /// Whether `auth.json` was carried.
     pub auth_is_a_file: bool,
     pub tools: Option<&'a ToolServer>,
@@ -111,7 +111,7 @@ pub struct Request<'a> {
 
 /// A session's file.
 #[derive(Debug)]
-pub struct Made {
+pub struct SessionConfig {
     pub text: String,
     /// The user's settings that do not apply in the session, and why.
     pub changed: Vec<(String, &'static str)>,
@@ -133,12 +133,12 @@ pub enum Error {
 }
 
 /// Returns the text of a session's `config.toml`.
-pub fn make(request: &Request<'_>) -> Result<Made, Error> {
+pub fn build_config(request: &ConfigRequest<'_>) -> Result<SessionConfig, Error> {
     let mut table = request.user.map_or_else(|| Ok(Table::new()), parse)?;
     let mut changed = Vec::new();
-    let keeps_auth_elsewhere = keeps_auth_elsewhere(&table);
+    let keeps_auth_elsewhere = uses_keyring(&table);
     if let Some(base) = request.user.and_then(|user| user.path.parent()) {
-        PATHS.iter().for_each(|path| write_out(&mut table, path, base));
+        PATHS.iter().for_each(|path| make_paths_absolute(&mut table, path, base));
     }
     for (key, setting) in QUIET {
         if get(&table, key).is_none() {
@@ -156,7 +156,7 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
     }
     merge(&mut table, request.settings);
     let text = format!("{HEADER}{}", toml::to_string(&table)?);
-    Ok(Made { text, changed, keeps_auth_elsewhere })
+    Ok(SessionConfig { text, changed, keeps_auth_elsewhere })
 }
 
 pub(super) fn parse(user: &UserConfig) -> Result<Table, Error> {
@@ -202,7 +202,7 @@ fn force(table: &mut Table, changed: &mut Vec<(String, &'static str)>) -> Result
 /// Whether the user's own Codex configuration trusts a directory.
 pub fn trusts(codex_home: &Path, directory: &Path) -> Result<bool, super::Error> {
     let path = codex_home.join("config.toml");
-    let Some(text) = super::carry::read_text(&path)? else { return Ok(false) };
+    let Some(text) = super::files::read_text(&path)? else { return Ok(false) };
     let table = parse(&UserConfig { path, text })?;
     let Some(name) = directory.to_str() else { return Ok(false) };
     let project = table.get("projects").and_then(|projects| projects.get(name));
@@ -212,12 +212,12 @@ pub fn trusts(codex_home: &Path, directory: &Path) -> Result<bool, super::Error>
 
 /// Sets the trust level. Codex looks up the level of the working directory, then of the checkout's
 /// root, then of the repository's main checkout. So both are set, and the rest is dropped.
-fn set_trust(table: &mut Table, request: &Request<'_>) -> Result<(), Error> {
+fn set_trust(table: &mut Table, request: &ConfigRequest<'_>) -> Result<(), Error> {
     let level = match request.trust {
-        Trust::Trusted => "trusted",
-        Trust::Untrusted => "untrusted",
-        Trust::AsUserSays => return Ok(()),
-        Trust::Asked => {
+        RepositoryTrust::Trusted => "trusted",
+        RepositoryTrust::Untrusted => "untrusted",
+        RepositoryTrust::UserDefault => return Ok(()),
+        RepositoryTrust::AskUser => {
             table.remove("projects");
             return Ok(());
         }
@@ -259,12 +259,12 @@ fn add_tools(
     Ok(())
 }
 
-pub(super) fn keeps_auth_elsewhere(table: &Table) -> bool {
+pub(super) fn uses_keyring(table: &Table) -> bool {
     let store = table.get(AUTH_STORE).and_then(Value::as_str);
     store.is_some_and(|store| store != "file")
 }
 
-impl Setting {
+impl FixedSetting {
     fn value(self) -> Value {
         match self {
             Self::Off => Value::Boolean(false),
@@ -319,24 +319,24 @@ fn merge(below: &mut Table, above: &Table) {
 }
 
 /// Makes the relative paths at a pattern absolute.
-fn write_out(table: &mut Table, pattern: &str, base: &Path) {
+fn make_paths_absolute(table: &mut Table, pattern: &str, base: &Path) {
     let (first, rest) = pattern.split_once('.').map_or((pattern, None), |(a, b)| (a, Some(b)));
     for (_, value) in table.iter_mut().filter(|(key, _)| first == "*" || *key == first) {
-        write_out_value(value, rest, base);
+        make_value_absolute(value, rest, base);
     }
 }
 
-fn write_out_value(value: &mut Value, rest: Option<&str>, base: &Path) {
+fn make_value_absolute(value: &mut Value, rest: Option<&str>, base: &Path) {
     match (value, rest) {
         (Value::String(text), None) => *text = absolute(text, base),
-        (Value::Table(table), Some(rest)) => write_out(table, rest, base),
+        (Value::Table(table), Some(rest)) => make_paths_absolute(table, rest, base),
         (Value::Array(elements), Some(rest)) => {
             let rest = rest
                 .split_once('.')
                 .map_or(rest.strip_prefix('*').filter(|rest| !rest.is_empty()), |(_, below)| {
                     Some(below)
                 });
-            elements.iter_mut().for_each(|element| write_out_value(element, rest, base));
+            elements.iter_mut().for_each(|element| make_value_absolute(element, rest, base));
         }
         (
             Value::String(_)
@@ -363,11 +363,11 @@ fn absolute(text: &str, base: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn make_from(text: &str, settings: &str) -> Result<(Table, Made), Error> {
+    fn make_from(text: &str, settings: &str) -> Result<(Table, SessionConfig), Error> {
         let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
-        let made = make(&Request {
+        let made = build_config(&ConfigRequest {
             user: Some(&user),
-            trust: Trust::Trusted,
+            trust: RepositoryTrust::Trusted,
             root: Path::new("/w/tree"),
             worktree: Path::new("/w/tree"),
             auth_is_a_file: false,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_config_becomes_a_quiet_one_that_trusts_the_worktree() {
+    fn empty_config_is_quiet_and_trusts_worktree() {
         let expected: Table = r#"
             check_for_update_on_startup = false
             analytics.enabled = false
@@ -400,13 +400,13 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_written_for_the_worktree_and_the_working_directory_alone() {
+    fn trust_covers_only_worktree_and_cwd() {
         let user = UserConfig {
             path: "/u/.codex/config.toml".into(),
             text: "[projects.\"/main\"]\ntrust_level = \"trusted\"\n".into(),
         };
         let made = |trust| {
-            let request = Request {
+            let request = ConfigRequest {
                 user: Some(&user),
                 worktree: Path::new("/w/sub"),
                 root: Path::new("/w"),
@@ -415,20 +415,23 @@ mod tests {
                 tools: None,
                 settings: &Table::new(),
             };
-            make(&request).unwrap().text.parse::<Table>().unwrap()["projects"].clone()
+            build_config(&request).unwrap().text.parse::<Table>().unwrap()["projects"].clone()
         };
         let level = |trust: &str| {
             let text =
                 format!("\"/w\".trust_level = {trust:?}\n\"/w/sub\".trust_level = {trust:?}\n");
             Value::Table(text.parse().unwrap())
         };
-        assert_eq!(made(Trust::Untrusted), level("untrusted"));
-        assert_eq!(made(Trust::Trusted), level("trusted"));
-        assert_eq!(made(Trust::AsUserSays)["/main"]["trust_level"].as_str(), Some("trusted"));
+        assert_eq!(made(RepositoryTrust::Untrusted), level("untrusted"));
+        assert_eq!(made(RepositoryTrust::Trusted), level("trusted"));
+        assert_eq!(
+            made(RepositoryTrust::UserDefault)["/main"]["trust_level"].as_str(),
+            Some("trusted")
+        );
     }
 
     #[test]
-    fn the_server_of_the_tools_replaces_its_namesake_and_tells_after_the_user() {
+    fn tool_server_replaces_users_namesake() {
         let text = "developer_instructions = \"Mine.\"\n[mcp_servers.p]\nurl = \"http://x\"\n\
                     [mcp_servers.q]\ncommand = \"q\"\n";
         let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
@@ -439,16 +442,16 @@ mod tests {
             variables: vec!["TOKEN".to_owned()],
             instructions: "Ours.".to_owned(),
         };
-        let request = Request {
+        let request = ConfigRequest {
             user: Some(&user),
-            trust: Trust::Trusted,
+            trust: RepositoryTrust::Trusted,
             root: Path::new("/w"),
             worktree: Path::new("/w"),
             auth_is_a_file: false,
             tools: Some(&tools),
             settings: &Table::new(),
         };
-        let made = make(&request).unwrap();
+        let made = build_config(&request).unwrap();
         let table: Table = made.text.parse().unwrap();
         assert_eq!(at(&table, "developer_instructions"), Some(&"Mine.\n\nOurs.".into()));
         assert_eq!(at(&table, "mcp_servers.p.command"), Some(&"/bin/provost".into()));
@@ -456,14 +459,14 @@ mod tests {
         assert_eq!(at(&table, "mcp_servers.p.url"), None);
         assert_eq!(at(&table, "mcp_servers.q.command"), Some(&"q".into()));
         assert_eq!(made.changed[0].0, "mcp_servers.p");
-        let made = make(&Request { user: None, ..request }).unwrap();
+        let made = build_config(&ConfigRequest { user: None, ..request }).unwrap();
         let table: Table = made.text.parse().unwrap();
         assert_eq!(at(&table, "developer_instructions"), Some(&"Ours.".into()));
         assert!(made.changed.is_empty());
     }
 
     #[test]
-    fn the_users_settings_stay_but_for_the_forced_ones() {
+    fn user_settings_stay_except_forced() {
         let (table, made) = make_from(
             "model = \"m\"\nsqlite_home = \"/x\"\n[features]\nshell_snapshot = true\nplugins = true\ngoals = false\n\
              [analytics]\nenabled = true\n[profiles.p]\nmodel = \"n\"\nfeatures.plugins = true\n\
@@ -489,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sessions_settings_win_over_all() {
+    fn session_settings_override_all() {
         let (table, _) = make_from(
             "model = \"m\"\n[model_providers.a]\nname = \"a\"\n",
             "model = \"s\"\nfeatures.plugins = true\nmodel_providers.b.name = \"b\"\n",
@@ -502,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_paths_are_written_out_where_codex_reads_paths() {
+    fn relative_paths_become_absolute() {
         let table = table(
             "model = \"a/b\"\nmodel_instructions_file = \"i.md\"\nmodel_catalog_json = \"/abs.json\"\n\
              [agents.r]\nconfig_file = \"agents/r.toml\"\n\
@@ -523,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_config_is_told_with_its_line() {
+    fn broken_config_error_has_line() {
         let error = make_from("model = \"m\"\n\nx = = 1\n", "").unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with("read /home/u/.codex/config.toml, line 3: "), "{told}");
@@ -534,25 +537,25 @@ mod tests {
     }
 
     #[test]
-    fn credentials_in_a_file_stay_in_the_file() {
+    fn file_credentials_stay_in_file() {
         let settings = Table::new();
         let user = UserConfig {
             path: "/u/config.toml".into(),
             text: "cli_auth_credentials_store = \"auto\"".into(),
         };
-        let mut request = Request {
+        let mut request = ConfigRequest {
             user: Some(&user),
-            trust: Trust::Trusted,
+            trust: RepositoryTrust::Trusted,
             root: Path::new("/w"),
             worktree: Path::new("/w"),
             auth_is_a_file: true,
             tools: None,
             settings: &settings,
         };
-        let made = make(&request).unwrap();
+        let made = build_config(&request).unwrap();
         assert!(made.text.contains("cli_auth_credentials_store = \"file\""));
         request.auth_is_a_file = false;
-        let made = make(&request).unwrap();
+        let made = build_config(&request).unwrap();
         assert!(made.text.contains("cli_auth_credentials_store = \"auto\""));
         assert!(made.keeps_auth_elsewhere);
     }

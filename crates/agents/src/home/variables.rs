@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::config::{self, UserConfig};
-use super::{Error, carry};
+use super::{Error, files};
 
 /// Keys that Codex reads without configuration.
 pub const KEYS: [&str; 2] = ["CODEX_API_KEY", "OPENAI_API_KEY"];
@@ -16,21 +16,21 @@ pub const KEYS: [&str; 2] = ["CODEX_API_KEY", "OPENAI_API_KEY"];
 /// there are none; a broken one is an error.
 pub fn named_variables(codex_home: &Path) -> Result<BTreeSet<String>, Error> {
     let path = codex_home.join("config.toml");
-    let Some(text) = carry::read_text(&path)? else { return Ok(BTreeSet::new()) };
+    let Some(text) = files::read_text(&path)? else { return Ok(BTreeSet::new()) };
     let table = config::parse(&UserConfig { path, text })?;
-    let providers = entries(&table, "model_providers").flat_map(of_provider);
-    let servers = entries(&table, "mcp_servers").flat_map(of_server);
+    let providers = entries(&table, "model_providers").flat_map(provider_variables);
+    let servers = entries(&table, "mcp_servers").flat_map(server_variables);
     Ok(providers.chain(servers).filter(|name| is_name(name)).map(str::to_owned).collect())
 }
 
-fn of_provider(provider: &Table) -> Vec<&str> {
+fn provider_variables(provider: &Table) -> Vec<&str> {
     let headers = provider.get("env_http_headers").and_then(Value::as_table);
     let headers = headers.into_iter().flat_map(Table::values).filter_map(Value::as_str);
     let key = provider.get("env_key").and_then(Value::as_str);
     key.into_iter().chain(headers).collect()
 }
 
-fn of_server(server: &Table) -> Vec<&str> {
+fn server_variables(server: &Table) -> Vec<&str> {
     let named = server.get("env_vars").and_then(Value::as_array);
     let named = named.into_iter().flatten().filter_map(Value::as_str);
     let bearer = server.get("bearer_token_env_var").and_then(Value::as_str);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_where_codex_looks_for_their_names() {
+    fn provider_and_server_keys_are_found() {
         let dir = tempfile::tempdir().unwrap();
         assert!(named_variables(dir.path()).unwrap().is_empty());
         let text = r#"

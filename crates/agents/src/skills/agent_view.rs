@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Reason, SKILL_FILE, Skill, Standing};
-use crate::text::shown;
+use super::{SKILL_FILE, Skill, SkillStatus, SkipReason};
+use crate::text::displayable;
 
 /// The skills that Codex lists, and those that it rejects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,19 +30,19 @@ impl AgentView {
             for error in rows(group, "errors") {
                 let Some(path) = path_of(error) else { continue };
                 let why = error.get("message").and_then(Value::as_str).unwrap_or_default();
-                view.refused.insert(path, shown(why.as_bytes()));
+                view.refused.insert(path, displayable(why.as_bytes()));
             }
         }
         view
     }
 
-    fn objection(&self, directory: &Path) -> Option<Reason> {
+    fn objection(&self, directory: &Path) -> Option<SkipReason> {
         let file = directory.join(SKILL_FILE);
         match (self.refused.get(&file), self.listed.get(&file)) {
-            (Some(why), _) => Some(Reason::RefusedByAgent { why: why.clone() }),
+            (Some(why), _) => Some(SkipReason::RefusedByAgent { why: why.clone() }),
             (None, Some(true)) => None,
-            (None, Some(false)) => Some(Reason::DisabledInConfig),
-            (None, None) => Some(Reason::NotSeenByAgent),
+            (None, Some(false)) => Some(SkipReason::DisabledInConfig),
+            (None, None) => Some(SkipReason::NotSeenByAgent),
         }
     }
 }
@@ -51,7 +51,7 @@ impl AgentView {
 pub fn confirm(skills: &mut [Skill], view: &AgentView) {
     for skill in skills.iter_mut().filter(|skill| skill.is_used()) {
         if let Some(reason) = view.objection(&skill.path) {
-            skill.standing = Standing::Skipped(reason);
+            skill.status = SkillStatus::Skipped(reason);
         }
     }
 }

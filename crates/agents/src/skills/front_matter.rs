@@ -7,8 +7,8 @@ use std::path::Path;
 
 use provost_sys::agent_file;
 
-use super::{Reason, SKILL_FILE};
-use crate::text::shown;
+use super::{SKILL_FILE, SkipReason};
+use crate::text::displayable;
 
 /// Maximum bytes read of a skill's file.
 const READ_LIMIT: u64 = 64 * 1024;
@@ -24,9 +24,9 @@ pub(super) struct FrontMatter {
 }
 
 /// Reads the front matter of the skill in this directory.
-pub(super) fn read(directory: &Path) -> Result<FrontMatter, Reason> {
+pub(super) fn read(directory: &Path) -> Result<FrontMatter, SkipReason> {
     let bytes = agent_file::read_start(&directory.join(SKILL_FILE), READ_LIMIT)
-        .map_err(|why| Reason::Unreadable { why: unreadable(&why) })?;
+        .map_err(|why| SkipReason::Unreadable { why: unreadable(&why) })?;
     parse(text_of(&bytes)?)
 }
 
@@ -41,17 +41,17 @@ fn unreadable(why: &agent_file::Error) -> String {
 }
 
 /// Returns the text up to a character that the limit cut.
-fn text_of(bytes: &[u8]) -> Result<&str, Reason> {
+fn text_of(bytes: &[u8]) -> Result<&str, SkipReason> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text),
         Err(error) if error.error_len().is_none() => {
             Ok(std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
         }
-        Err(_) => Err(Reason::Unreadable { why: "it is not UTF-8".into() }),
+        Err(_) => Err(SkipReason::Unreadable { why: "it is not UTF-8".into() }),
     }
 }
 
-fn parse(text: &str) -> Result<FrontMatter, Reason> {
+fn parse(text: &str) -> Result<FrontMatter, SkipReason> {
     let lines = head(text).ok_or_else(|| broken("it is not delimited by lines of ---"))?;
     let name = value(&lines, "name").filter(|name| !name.is_empty());
     if name.as_ref().is_some_and(|name| name.starts_with(['[', '{'])) {
@@ -64,12 +64,12 @@ fn parse(text: &str) -> Result<FrontMatter, Reason> {
     if description.is_empty() {
         return Err(broken("the description is missing"));
     }
-    let printable = |text: String| shown(text.as_bytes());
+    let printable = |text: String| displayable(text.as_bytes());
     Ok(FrontMatter { name: name.map(printable), description: printable(description) })
 }
 
-fn broken(why: &str) -> Reason {
-    Reason::BrokenFrontMatter { why: why.into() }
+fn broken(why: &str) -> SkipReason {
+    SkipReason::BrokenFrontMatter { why: why.into() }
 }
 
 fn head(text: &str) -> Option<Vec<&str>> {
@@ -114,13 +114,13 @@ mod tests {
     fn front(text: &str) -> Result<(Option<String>, String), String> {
         match parse(text) {
             Ok(front) => Ok((front.name, front.description)),
-            Err(Reason::BrokenFrontMatter { why }) => Err(why),
+            Err(SkipReason::BrokenFrontMatter { why }) => Err(why),
             Err(other) => panic!("{other}"),
         }
     }
 
     #[test]
-    fn name_and_description_are_read_in_their_usual_forms() {
+    fn name_and_description_forms_are_read() {
         let both = |name: &str, description: &str| Ok((Some(name.into()), description.into()));
         assert_eq!(front("---\nname: a\ndescription: b c\n---\nbody"), both("a", "b c"));
         assert_eq!(front("---\r\nname: a\r\ndescription: b\r\n---\r\n"), both("a", "b"));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_codex_would_refuse_is_told() {
+    fn invalid_front_matter_is_reported() {
         let why = |text: &str| front(text).unwrap_err();
         assert_eq!(why("text"), "it is not delimited by lines of ---");
         assert_eq!(why("---\nname: a\n"), "it is not delimited by lines of ---");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_cut_by_the_limit_is_no_fault() {
+    fn cut_character_is_ignored() {
         assert_eq!(text_of(b"ab\xc3"), Ok("ab"));
         assert!(text_of(b"a\xe9b").is_err());
     }

@@ -5,58 +5,58 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CODEX_OWN, MAX_DEPTH, MAX_DIRECTORIES, Reason, Root, RootKind, SKILL_FILE};
+use super::{CODEX_OWN, MAX_DEPTH, MAX_DIRECTORIES, RootKind, SKILL_FILE, SkillRoot, SkipReason};
 
 /// Search depth. It exceeds Codex's, to report skills that Codex will not find.
 const SEARCHED_DEPTH: usize = MAX_DEPTH + 4;
 
 /// An entry to list.
 #[derive(Debug)]
-pub(super) struct Sighting {
+pub(super) struct SkillEntry {
     pub(super) path: PathBuf,
-    pub(super) spot: Spot,
+    pub(super) spot: EntryKind,
 }
 
 /// The content of an entry.
 #[derive(Debug)]
-pub(super) enum Spot {
+pub(super) enum EntryKind {
     Skill,
-    Fault(Reason),
+    Fault(SkipReason),
 }
 
 /// Returns all entries to list for a root, ordered by path, outer skills before inner ones. A
 /// native root or the Codex home need not exist.
-pub(super) fn walk(root: &Root) -> Vec<Sighting> {
-    let mut walk = Walk { seen: BTreeSet::new(), found: Vec::new(), is_cut: false };
+pub(super) fn walk(root: &SkillRoot) -> Vec<SkillEntry> {
+    let mut walk = SkillWalk { seen: BTreeSet::new(), found: Vec::new(), is_cut: false };
     match entries(&root.path) {
         Ok(entries) => entries.iter().for_each(|entry| walk.top(entry)),
         Err(error) => walk.missing_root(root, &error),
     }
     if walk.is_cut {
-        walk.fault(&root.path, Reason::TooManyDirectories);
+        walk.fault(&root.path, SkipReason::TooManyDirectories);
     }
     walk.found
 }
 
-struct Walk {
+struct SkillWalk {
     seen: BTreeSet<PathBuf>,
-    found: Vec<Sighting>,
+    found: Vec<SkillEntry>,
     is_cut: bool,
 }
 
-impl Walk {
+impl SkillWalk {
     /// Examines an entry of a root. It yields at least one sighting, except that a hidden one
     /// yields one only if it is a skill.
     fn top(&mut self, entry: &Path) {
         if is_hidden(entry) {
             if !entry.ends_with(CODEX_OWN) && entry.join(SKILL_FILE).exists() {
-                self.fault(entry, Reason::Hidden);
+                self.fault(entry, SkipReason::Hidden);
             }
             return;
         }
         match fs::metadata(entry) {
             Err(error) => self.fault(entry, unreadable(&error)),
-            Ok(seen) if !seen.is_dir() => self.fault(entry, Reason::NotADirectory),
+            Ok(seen) if !seen.is_dir() => self.fault(entry, SkipReason::NotADirectory),
             Ok(_) => self.top_directory(entry),
         }
     }
@@ -65,7 +65,7 @@ impl Walk {
         let before = self.found.len();
         let is_new = self.enter(entry, 1);
         if is_new && self.found.len() == before && !self.is_cut {
-            self.fault(entry, Reason::NoSkillFile);
+            self.fault(entry, SkipReason::NoSkillFile);
         }
     }
 
@@ -102,27 +102,27 @@ impl Walk {
     fn look_for_skill(&mut self, directory: &Path, depth: usize) {
         let Ok(seen) = directory.join(SKILL_FILE).symlink_metadata() else { return };
         let spot = match seen {
-            seen if seen.is_symlink() => Spot::Fault(Reason::LinkedFile),
+            seen if seen.is_symlink() => EntryKind::Fault(SkipReason::LinkedFile),
             seen if !seen.is_file() => return,
-            _ if depth > MAX_DEPTH => Spot::Fault(Reason::TooDeep),
-            _ => Spot::Skill,
+            _ if depth > MAX_DEPTH => EntryKind::Fault(SkipReason::TooDeep),
+            _ => EntryKind::Skill,
         };
-        self.found.push(Sighting { path: directory.to_owned(), spot });
+        self.found.push(SkillEntry { path: directory.to_owned(), spot });
     }
 
-    fn missing_root(&mut self, root: &Root, error: &io::Error) {
+    fn missing_root(&mut self, root: &SkillRoot, error: &io::Error) {
         match (root.kind, error.kind()) {
             (RootKind::Native | RootKind::CodexHome, io::ErrorKind::NotFound) => {}
             (RootKind::Extra, io::ErrorKind::NotFound) => {
-                self.fault(&root.path, Reason::NoSuchRoot);
+                self.fault(&root.path, SkipReason::NoSuchRoot);
             }
-            (_, io::ErrorKind::NotADirectory) => self.fault(&root.path, Reason::NotADirectory),
+            (_, io::ErrorKind::NotADirectory) => self.fault(&root.path, SkipReason::NotADirectory),
             _ => self.fault(&root.path, unreadable(error)),
         }
     }
 
-    fn fault(&mut self, path: &Path, reason: Reason) {
-        self.found.push(Sighting { path: path.to_owned(), spot: Spot::Fault(reason) });
+    fn fault(&mut self, path: &Path, reason: SkipReason) {
+        self.found.push(SkillEntry { path: path.to_owned(), spot: EntryKind::Fault(reason) });
     }
 }
 
@@ -137,6 +137,6 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-fn unreadable(error: &io::Error) -> Reason {
-    Reason::Unreadable { why: error.to_string() }
+fn unreadable(error: &io::Error) -> SkipReason {
+    SkipReason::Unreadable { why: error.to_string() }
 }

@@ -6,19 +6,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use provost_agents::home::How;
+use provost_agents::home::CarryMethod;
 use provost_agents::prepare;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::lab::{Lab, wait_until};
 use crate::real;
+use crate::test_env::{CodexHomeEnv, wait_until};
 
 const LOGGED_IN: &str = "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"sk-old\"}";
 
 #[test]
-fn a_login_within_a_session_reaches_the_user_and_every_session() {
+fn session_login_is_shared_with_user() {
     for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
-        let lab = Lab::new();
+        let lab = CodexHomeEnv::new();
         lab.write("home/.codex/auth.json", LOGGED_IN);
         for session in ["s1", "s2"] {
             prepare(&lab.session(session)).unwrap();
@@ -33,9 +33,9 @@ fn a_login_within_a_session_reaches_the_user_and_every_session() {
 }
 
 #[test]
-fn sessions_wait_for_each_other_at_the_lock_of_the_credentials() {
+fn credential_lock_is_shared() {
     let Some(codex) = real::codex() else { return };
-    let lab = Lab::new();
+    let lab = CodexHomeEnv::new();
     lab.write("home/.codex/auth.json", LOGGED_IN);
     for session in ["s1", "s2"] {
         prepare(&lab.session(session)).unwrap();
@@ -56,8 +56,8 @@ fn sessions_wait_for_each_other_at_the_lock_of_the_credentials() {
 }
 
 #[test]
-fn a_lock_of_before_the_login_gives_way_and_a_credential_file_of_the_sessions_does_not() {
-    let lab = Lab::new();
+fn stale_lock_is_replaced_own_login_is_kept() {
+    let lab = CodexHomeEnv::new();
     prepare(&lab.session("s")).unwrap();
     lab.write("s/auth.lock", "");
     lab.write("s/auth.json", "of the session");
@@ -65,21 +65,22 @@ fn a_lock_of_before_the_login_gives_way_and_a_credential_file_of_the_sessions_do
     let prepared = prepare(&lab.session("s")).unwrap();
     assert_eq!(fs::read_link(lab.path("s/auth.lock")).unwrap(), lab.path("home/.codex/auth.lock"));
     assert_eq!(fs::read_to_string(lab.path("s/auth.json")).unwrap(), "of the session");
-    let is_linked =
-        |name: &str| prepared.carried.iter().any(|one| one.name == name && one.how == How::Linked);
+    let is_linked = |name: &str| {
+        prepared.carried.iter().any(|one| one.name == name && one.how == CarryMethod::Linked)
+    };
     assert!(is_linked("auth.lock") && !is_linked("auth.json"));
     assert_eq!(prepared.skipped[0].name, "auth.json");
 }
 
 #[test]
-fn credentials_in_a_keyring_are_told_as_not_carried() {
-    let lab = Lab::new();
+fn keyring_credentials_are_reported_skipped() {
+    let lab = CodexHomeEnv::new();
     lab.write("home/.codex/config.toml", "cli_auth_credentials_store = \"keyring\"\n");
     let prepared = prepare(&lab.session("s")).unwrap();
     assert_eq!(prepared.skipped[0].name, "credentials");
 }
 
-fn log_in(lab: &Lab, codex: &Path, session: &str, key: &str) -> Child {
+fn log_in(lab: &CodexHomeEnv, codex: &Path, session: &str, key: &str) -> Child {
     let mut command = real::command(lab, codex, &lab.path(session));
     command.args(["login", "--with-api-key"]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -2,21 +2,21 @@
 
 use std::fs;
 
-use provost_agents::features::is_on;
+use provost_agents::features::is_enabled;
 
-use crate::{lab::Lab, real};
+use crate::{real, test_env::CodexHomeEnv};
 
 #[test]
-fn a_feature_is_what_codex_says_and_the_users_settings_change_it() {
+fn feature_state_follows_user_settings() {
     let (Some(new), Some(old)) = (real::codex(), real::old_codex()) else { return };
-    let lab = Lab::new();
+    let lab = CodexHomeEnv::new();
     let home = lab.path("home/.codex");
     fs::create_dir_all(&home).unwrap();
     let environment =
         [("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), lab.path("home").into())];
     let asked = |codex: &std::path::Path| {
         let argv = [codex.to_str().unwrap().to_owned()];
-        is_on(&argv, &environment, Some(&home), "multi_agent").unwrap()
+        is_enabled(&argv, &environment, Some(&home), "multi_agent").unwrap()
     };
     assert_eq!((asked(&new), asked(&old)), (Some(true), Some(false)));
     fs::write(home.join("config.toml"), "[features]\nmulti_agent = false\n").unwrap();

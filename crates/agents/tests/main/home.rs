@@ -6,30 +6,30 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use provost_agents::home::{Error, How, MARK};
-use provost_agents::{Prepared, clean, prepare};
+use provost_agents::home::{CarryMethod, Error, MARK};
+use provost_agents::{PreparedHome, clean, prepare};
 use serde_json::json;
 
-use crate::lab::{Lab, picture};
 use crate::real::{self, AppServer};
+use crate::test_env::{CodexHomeEnv, snapshot_tree};
 
 #[test]
-fn what_the_table_says_is_carried_and_what_is_not_is_told() {
+fn carried_and_skipped_items_are_reported() {
     let lab = rich_user();
     let prepared = prepare(&lab.session("s")).unwrap();
 
-    let carried: Vec<(&str, How)> =
+    let carried: Vec<(&str, CarryMethod)> =
         prepared.carried.iter().map(|one| (one.name.as_str(), one.how)).collect();
     let expected = [
-        ("auth.json", How::Linked),
-        ("auth.lock", How::Linked),
-        (".env", How::Linked),
-        ("config.toml", How::Merged),
-        ("AGENTS.md", How::Copied),
-        ("AGENTS.override.md", How::Copied),
-        ("rules", How::Copied),
-        ("agents", How::Copied),
-        ("prompts", How::Copied),
+        ("auth.json", CarryMethod::Linked),
+        ("auth.lock", CarryMethod::Linked),
+        (".env", CarryMethod::Linked),
+        ("config.toml", CarryMethod::Merged),
+        ("AGENTS.md", CarryMethod::Copied),
+        ("AGENTS.override.md", CarryMethod::Copied),
+        ("rules", CarryMethod::Copied),
+        ("agents", CarryMethod::Copied),
+        ("prompts", CarryMethod::Copied),
     ];
     assert_eq!(carried, expected);
     let skipped: Vec<&str> = prepared.skipped.iter().map(|one| one.name.as_str()).collect();
@@ -47,7 +47,7 @@ fn what_the_table_says_is_carried_and_what_is_not_is_told() {
 }
 
 #[test]
-fn the_home_is_private_and_preparing_again_changes_nothing() {
+fn prepare_is_private_and_idempotent() {
     let lab = rich_user();
     lab.skill("home/.codex/skills/one", "one");
     prepare(&lab.session("s")).unwrap();
@@ -65,7 +65,7 @@ fn the_home_is_private_and_preparing_again_changes_nothing() {
 }
 
 #[test]
-fn what_was_added_to_carried_directories_goes_and_what_the_user_removed_too() {
+fn carried_directories_mirror_user() {
     let lab = rich_user();
     lab.skill("home/.codex/skills/one", "one");
     prepare(&lab.session("s")).unwrap();
@@ -91,10 +91,10 @@ fn what_was_added_to_carried_directories_goes_and_what_the_user_removed_too() {
 }
 
 #[test]
-fn e12_links_that_an_agent_made_in_its_home_do_not_lead_into_the_users() {
+fn e12_agent_links_do_not_reach_user_home() {
     let lab = rich_user();
     prepare(&lab.session("s")).unwrap();
-    let before = picture(&lab.path("home"));
+    let before = snapshot_tree(&lab.path("home"));
     for name in ["rules", "skills", "prompts"] {
         fs::remove_dir_all(lab.path("s").join(name)).unwrap();
         lab.link(&format!("s/{name}"), &lab.path("home/.codex/rules"));
@@ -105,22 +105,22 @@ fn e12_links_that_an_agent_made_in_its_home_do_not_lead_into_the_users() {
     }
     fs::remove_file(lab.path("home/.codex/rules/team/more.rules")).unwrap();
     lab.write("home/.codex/rules/team/more.rules", "# more\n");
-    let changed = picture(&lab.path("home"));
+    let changed = snapshot_tree(&lab.path("home"));
     assert_ne!(before, changed, "the picture shows a file that was written again");
     prepare(&lab.session("s")).unwrap();
-    assert_eq!(picture(&lab.path("home")), changed);
+    assert_eq!(snapshot_tree(&lab.path("home")), changed);
     for name in ["rules", "skills", "prompts", "config.toml", "AGENTS.md"] {
         assert!(!lab.path("s").join(name).is_symlink(), "{name}");
     }
     lab.link("s/more", &lab.path("home/.codex"));
     clean(&lab.path("s")).unwrap();
-    assert_eq!(picture(&lab.path("home")), changed);
+    assert_eq!(snapshot_tree(&lab.path("home")), changed);
 }
 
 #[test]
-fn a_directory_that_is_not_a_sessions_home_is_neither_used_nor_emptied() {
+fn foreign_directory_is_left_alone() {
     let lab = rich_user();
-    let before = picture(&lab.path("home"));
+    let before = snapshot_tree(&lab.path("home"));
     for name in ["home/.codex", "home/.codex/inner", "home"] {
         let error = prepare(&lab.session(name)).unwrap_err();
         assert!(matches!(error, Error::Overlap { .. }), "{error}");
@@ -130,12 +130,12 @@ fn a_directory_that_is_not_a_sessions_home_is_neither_used_nor_emptied() {
     assert!(matches!(clean(&lab.path("home/.codex")).unwrap_err(), Error::NotOurs { .. }));
     let ignoring_modes =
         |picture: BTreeMap<PathBuf, String>| picture.into_keys().collect::<Vec<_>>();
-    assert_eq!(ignoring_modes(picture(&lab.path("home"))), ignoring_modes(before));
+    assert_eq!(ignoring_modes(snapshot_tree(&lab.path("home"))), ignoring_modes(before));
 }
 
 #[test]
-fn a_user_without_a_codex_home_gets_a_quiet_session_all_the_same() {
-    let lab = Lab::new();
+fn missing_codex_home_gets_quiet_session() {
+    let lab = CodexHomeEnv::new();
     fs::remove_dir(lab.path("home/.codex")).unwrap();
     let prepared = prepare(&lab.session("s")).unwrap();
     assert_eq!((prepared.carried, prepared.skipped, prepared.skills), (vec![], vec![], vec![]));
@@ -145,8 +145,8 @@ fn a_user_without_a_codex_home_gets_a_quiet_session_all_the_same() {
 }
 
 #[test]
-fn a_broken_config_of_the_users_is_an_error_that_names_its_line() {
-    let lab = Lab::new();
+fn broken_user_config_error_has_line() {
+    let lab = CodexHomeEnv::new();
     lab.write("home/.codex/config.toml", "model = \"m\"\n[features\n");
     let told = prepare(&lab.session("s")).unwrap_err().to_string();
     let start = format!("read {}, line 2: ", lab.path("home/.codex/config.toml").display());
@@ -154,13 +154,13 @@ fn a_broken_config_of_the_users_is_an_error_that_names_its_line() {
 }
 
 #[test]
-fn a_session_that_is_put_away_keeps_no_secret() {
+fn evicted_session_keeps_no_secret() {
     let lab = rich_user();
     prepare(&lab.session("s")).unwrap();
     lab.write("s/sessions/2026/11/15/rollout-x.jsonl", "CANARY");
     lab.write("s/logs_2.sqlite", "CANARY");
     lab.write("s/something-new", "CANARY");
-    let before = picture(&lab.path("home"));
+    let before = snapshot_tree(&lab.path("home"));
 
     let removed = clean(&lab.path("s")).unwrap();
 
@@ -169,7 +169,7 @@ fn a_session_that_is_put_away_keeps_no_secret() {
     assert_eq!(because("auth.json"), "credentials");
     assert_eq!(because("something-new"), "not known to be free of secrets");
     assert_eq!(fs::read_dir(lab.path("s")).unwrap().count(), 0);
-    assert_eq!(picture(&lab.path("home")), before);
+    assert_eq!(snapshot_tree(&lab.path("home")), before);
     assert_eq!(clean(&lab.path("s")).unwrap(), []);
     assert_eq!(clean(&lab.path("never-was")).unwrap(), []);
     prepare(&lab.session("s")).unwrap();
@@ -177,30 +177,30 @@ fn a_session_that_is_put_away_keeps_no_secret() {
 }
 
 #[test]
-fn e12_real_codex_works_in_a_session_without_touching_the_users_home() {
+fn e12_real_codex_leaves_user_home_unchanged() {
     for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
         let lab = rich_user();
         lab.skill("home/.codex/skills/one", "one");
         let prepared = prepare(&lab.session("s")).unwrap();
-        let before = picture(&lab.path("home"));
+        let before = snapshot_tree(&lab.path("home"));
         let model = start_threads(&lab, &codex, &prepared);
         assert_eq!(model, "a model of the user's");
-        assert_eq!(picture(&lab.path("home")), before, "{}", codex.display());
+        assert_eq!(snapshot_tree(&lab.path("home")), before, "{}", codex.display());
         assert!(lab.path("s/skills/.system").exists(), "Codex wrote into the session's home");
     }
 }
 
 #[test]
-fn e12_the_trust_that_real_codex_writes_goes_into_the_sessions_home() {
+fn e12_codex_trust_is_written_to_session_home() {
     let Some(codex) = real::codex() else { return };
     let lab = rich_user();
     let prepared = prepare(&lab.session("s")).unwrap();
-    let before = picture(&lab.path("home"));
+    let before = snapshot_tree(&lab.path("home"));
     let first = fs::read_to_string(lab.path("s/config.toml")).unwrap();
 
     start_threads(&lab, &codex, &prepared);
 
-    assert_eq!(picture(&lab.path("home")), before);
+    assert_eq!(snapshot_tree(&lab.path("home")), before);
     let written = fs::read_to_string(lab.path("s/config.toml")).unwrap();
     let elsewhere = format!("[projects.\"{}\"]", lab.path("elsewhere").display());
     assert!(written.contains(&elsewhere), "{written}");
@@ -209,7 +209,7 @@ fn e12_the_trust_that_real_codex_writes_goes_into_the_sessions_home() {
 }
 
 #[test]
-fn e11_real_codex_reads_the_instructions_of_user_and_worktree() {
+fn e11_codex_reads_user_and_worktree_instructions() {
     let Some(codex) = real::codex() else { return };
     let lab = rich_user();
     fs::remove_file(lab.path("home/.codex/AGENTS.override.md")).unwrap();
@@ -222,7 +222,7 @@ fn e11_real_codex_reads_the_instructions_of_user_and_worktree() {
 }
 
 /// Starts threads in the worktree and elsewhere; returns the model's name.
-fn start_threads(lab: &Lab, codex: &Path, prepared: &Prepared) -> String {
+fn start_threads(lab: &CodexHomeEnv, codex: &Path, prepared: &PreparedHome) -> String {
     let made = Command::new("git").args(["init", "-q"]).arg(lab.path("elsewhere")).status();
     assert!(made.unwrap().success());
     let mut server = AppServer::start(lab, codex, &prepared.dir);
@@ -235,8 +235,8 @@ fn start_threads(lab: &Lab, codex: &Path, prepared: &Prepared) -> String {
 }
 
 /// Returns a user with one item of each kind.
-fn rich_user() -> Lab {
-    let lab = Lab::new();
+fn rich_user() -> CodexHomeEnv {
+    let lab = CodexHomeEnv::new();
     let files = [
         ("config.toml", "model = \"a model of the user's\"\n[features]\nplugins = true\n"),
         ("auth.json", "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"sk-users\"}"),
@@ -264,5 +264,5 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, String> {
         let mut words = told.splitn(3, ' ');
         format!("{} {}", words.next().unwrap(), words.nth(1).unwrap())
     };
-    picture(root).into_iter().map(|(path, told)| (path, without_time(told))).collect()
+    snapshot_tree(root).into_iter().map(|(path, told)| (path, without_time(told))).collect()
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use provost_agents::preflight::{Reason, preflight};
-use provost_agents::{Codex, Explicit, Preflight, Source, find_codex};
+use provost_agents::preflight::{SandboxFault, preflight};
+use provost_agents::{CodexProgram, NamedCodex, PathSource, Preflight, find_codex};
 
-use crate::lab::{Lab, around};
 use crate::real;
+use crate::test_env::{CodexHomeEnv, search_environment};
 
 #[test]
-fn a_sandbox_that_works_is_told_and_old_versions_are_asked_in_their_way() {
-    let lab = Lab::new();
+fn working_sandbox_is_detected_in_all_versions() {
+    let lab = CodexHomeEnv::new();
     let new = lab.script("new", "[ \"$*\" = '--version' ] && echo codex-cli 0.150.0; true");
     let old = lab.script(
         "old",
@@ -25,8 +25,8 @@ fn a_sandbox_that_works_is_told_and_old_versions_are_asked_in_their_way() {
 }
 
 #[test]
-fn a_broken_sandbox_is_told_with_reason_and_advice() {
-    let lab = Lab::new();
+fn broken_sandbox_has_reason_and_advice() {
+    let lab = CodexHomeEnv::new();
     let file = lab.script(
         "codex",
         "[ \"$*\" = '--version' ] && echo codex-cli 0.150.0 && exit; \
@@ -35,15 +35,15 @@ fn a_broken_sandbox_is_told_with_reason_and_advice() {
     let Preflight::Broken(broken) = tried(&lab, &file, &lab.search_path(&[])) else {
         panic!("it is broken")
     };
-    assert_eq!(broken.reason, Reason::UserNamespacesForbidden);
-    assert_eq!(broken.said, "bwrap: No permissions to create a new namespace");
+    assert_eq!(broken.reason, SandboxFault::UserNamespacesForbidden);
+    assert_eq!(broken.output, "bwrap: No permissions to create a new namespace");
     assert!(broken.reason.advice().contains("sysctl"));
 }
 
 #[test]
-fn real_sandboxes_are_told_as_they_are() {
+fn real_sandboxes_are_classified() {
     let (Some(new), Some(old)) = (real::codex(), real::old_codex()) else { return };
-    let lab = Lab::new();
+    let lab = CodexHomeEnv::new();
     for (file, kind) in [(new, None), (old, Some("linux"))] {
         let mut by_hand = real::command(&lab, &file, &lab.path("scratch"));
         by_hand.arg("sandbox").args(kind).args(["--", "true"]);
@@ -54,9 +54,9 @@ fn real_sandboxes_are_told_as_they_are() {
 }
 
 #[test]
-fn real_codex_without_bubblewrap_is_told_as_that() {
+fn missing_bubblewrap_is_detected() {
     let Some(codex) = real::codex() else { return };
-    let lab = Lab::new();
+    let lab = CodexHomeEnv::new();
     let native = found(&lab, &codex, &lab.search_path(&[])).program;
     // Alone it does not find the bubblewrap of its package.
     let alone = lab.path("bin/codex");
@@ -65,15 +65,16 @@ fn real_codex_without_bubblewrap_is_told_as_that() {
     }
     let nothing = lab.path("tmp").display().to_string();
     let Preflight::Broken(broken) = tried(&lab, &alone, &nothing) else { panic!("it is broken") };
-    assert_eq!(broken.reason, Reason::NoBubblewrap, "{}", broken.said);
+    assert_eq!(broken.reason, SandboxFault::NoBubblewrap, "{}", broken.output);
 }
 
-fn tried(lab: &Lab, file: &Path, path: &str) -> Preflight {
+fn tried(lab: &CodexHomeEnv, file: &Path, path: &str) -> Preflight {
     let home = lab.path("home");
-    preflight(&found(lab, file, path), &around(path, &home), &lab.path("scratch")).unwrap()
+    preflight(&found(lab, file, path), &search_environment(path, &home), &lab.path("scratch"))
+        .unwrap()
 }
 
-fn found(lab: &Lab, file: &Path, path: &str) -> Codex {
-    let explicit = Explicit { path: file.to_owned(), source: Source::Flag };
-    find_codex(Some(&explicit), &around(path, &lab.path("home"))).unwrap().codex
+fn found(lab: &CodexHomeEnv, file: &Path, path: &str) -> CodexProgram {
+    let explicit = NamedCodex { path: file.to_owned(), source: PathSource::Flag };
+    find_codex(Some(&explicit), &search_environment(path, &lab.path("home"))).unwrap().codex
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, PATIENCE};
+use crate::test_env::{CodexHomeEnv, TIMEOUT};
 
 /// Returns the pinned Codex, or None if this run has no npm.
 pub(crate) fn codex() -> Option<PathBuf> {
@@ -31,7 +31,7 @@ fn named(variable: &str) -> Option<PathBuf> {
 }
 
 /// Returns a command for Codex in a home, with the environment of the test user.
-pub(crate) fn command(lab: &Lab, codex: &Path, codex_home: &Path) -> Command {
+pub(crate) fn command(lab: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Command {
     let mut command = Command::new(codex);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", lab.path("home"));
     command.env("CODEX_HOME", codex_home).env("TMPDIR", lab.path("tmp"));
@@ -48,7 +48,7 @@ pub(crate) struct AppServer {
 }
 
 impl AppServer {
-    pub(crate) fn start(lab: &Lab, codex: &Path, codex_home: &Path) -> Self {
+    pub(crate) fn start(lab: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Self {
         Self::start_as(command(lab, codex, codex_home))
     }
 
@@ -80,7 +80,7 @@ impl AppServer {
         let id = self.requests;
         self.send(&json!({"id": id, "method": method, "params": params}));
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("the app-server answers");
+            let line = self.lines.recv_timeout(TIMEOUT).expect("the app-server answers");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 assert!(message["error"].is_null(), "{method}: {message}");
@@ -98,7 +98,7 @@ impl Drop for AppServer {
     fn drop(&mut self) {
         // It exits when its input ends.
         drop(self.input.take());
-        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        while self.lines.recv_timeout(TIMEOUT).is_ok() {}
         self.child.kill().ok();
         self.child.wait().unwrap();
     }

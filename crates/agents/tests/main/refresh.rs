@@ -12,13 +12,13 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use provost_agents::prepare;
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
 use crate::real::{self, AppServer};
+use crate::test_env::CodexHomeEnv;
 
 #[test]
-fn several_sessions_refresh_one_login_and_all_go_on() {
+fn parallel_token_refresh_succeeds() {
     let Some(codex) = real::codex() else { return };
-    let lab = Lab::new();
+    let lab = CodexHomeEnv::new();
     let expired = tokens("refresh-0", EXPIRED);
     let login = json!({
         "auth_mode": "chatgpt", "tokens": expired, "last_refresh": "2026-01-01T00:00:00Z",

@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use provost_agents::SessionHome;
 use provost_agents::prepare;
 use provost_agents::skills::{
-    AgentView, Delivery, Reason, Root, RootKind, Skill, Standing, confirm, list, native_roots,
+    AgentView, Delivery, RootKind, Skill, SkillRoot, SkillStatus, SkipReason, confirm, list,
+    native_roots,
 };
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
 use crate::real::{self, AppServer};
+use crate::test_env::CodexHomeEnv;
 
 #[test]
-fn r8_used_and_skipped_are_all_that_there_is() {
-    let lab = Lab::new();
+fn r8_used_plus_skipped_is_listed() {
+    let lab = CodexHomeEnv::new();
     let used = ["plain", "group/inner", "group/inner/nested"];
     for name in used {
         lab.skill(&format!("root/{name}"), name.rsplit('/').next().unwrap());
@@ -39,46 +40,46 @@ fn r8_used_and_skipped_are_all_that_there_is() {
 
     let skills = list(&roots);
 
-    let told: BTreeMap<String, &Standing> =
-        skills.iter().map(|skill| (of_lab(&lab, &skill.path), &skill.standing)).collect();
+    let told: BTreeMap<String, &SkillStatus> =
+        skills.iter().map(|skill| (of_lab(&lab, &skill.path), &skill.status)).collect();
     let skipped = |name: &str| match told[name] {
-        Standing::Skipped(reason) => reason.clone(),
-        Standing::Used(_) => panic!("{name} is used"),
+        SkillStatus::Skipped(reason) => reason.clone(),
+        SkillStatus::Used(_) => panic!("{name} is used"),
     };
-    assert_eq!(*told["root/plain"], Standing::Used(Delivery::Linked));
-    assert_eq!(*told["root/group/inner"], Standing::Used(Delivery::Linked));
+    assert_eq!(*told["root/plain"], SkillStatus::Used(Delivery::Linked));
+    assert_eq!(*told["root/group/inner"], SkillStatus::Used(Delivery::Linked));
     let within = Delivery::Within(lab.path("root/group/inner"));
-    assert_eq!(*told["root/group/inner/nested"], Standing::Used(within));
-    assert_eq!(*told["target"], Standing::Used(Delivery::Linked));
-    assert_eq!(skipped("root/a/b/c/d/e/f/g"), Reason::TooDeep);
-    assert_eq!(skipped("root/.hidden"), Reason::Hidden);
+    assert_eq!(*told["root/group/inner/nested"], SkillStatus::Used(within));
+    assert_eq!(*told["target"], SkillStatus::Used(Delivery::Linked));
+    assert_eq!(skipped("root/a/b/c/d/e/f/g"), SkipReason::TooDeep);
+    assert_eq!(skipped("root/.hidden"), SkipReason::Hidden);
     let with = lab.path("root/plain");
-    assert_eq!(skipped("root/zz-same-name"), Reason::NameClash { with });
-    assert_eq!(skipped("root/empty"), Reason::NoSkillFile);
-    assert!(matches!(skipped("root/broken"), Reason::BrokenFrontMatter { .. }));
-    assert!(matches!(skipped("root/no-description"), Reason::BrokenFrontMatter { .. }));
-    assert!(matches!(skipped("root/dangling"), Reason::Unreadable { .. }));
-    assert_eq!(skipped("root/file-link"), Reason::LinkedFile);
-    assert_eq!(skipped("root/file"), Reason::NotADirectory);
-    assert_eq!(skipped("root/latin.tmp"), Reason::NotADirectory);
-    assert_eq!(skipped("none"), Reason::NoSuchRoot);
+    assert_eq!(skipped("root/zz-same-name"), SkipReason::NameClash { with });
+    assert_eq!(skipped("root/empty"), SkipReason::NoSkillFile);
+    assert!(matches!(skipped("root/broken"), SkipReason::BrokenFrontMatter { .. }));
+    assert!(matches!(skipped("root/no-description"), SkipReason::BrokenFrontMatter { .. }));
+    assert!(matches!(skipped("root/dangling"), SkipReason::Unreadable { .. }));
+    assert_eq!(skipped("root/file-link"), SkipReason::LinkedFile);
+    assert_eq!(skipped("root/file"), SkipReason::NotADirectory);
+    assert_eq!(skipped("root/latin.tmp"), SkipReason::NotADirectory);
+    assert_eq!(skipped("none"), SkipReason::NoSuchRoot);
     assert_eq!(told.len(), 15, "{:?}", told.keys());
 }
 
 #[test]
-fn a_skill_that_two_roots_lead_to_is_listed_twice_and_used_once() {
-    let lab = Lab::new();
+fn skill_in_two_roots_is_used_once() {
+    let lab = CodexHomeEnv::new();
     lab.skill("one/x", "x");
     lab.link("two/x", &lab.path("one/x"));
     let skills = list(&[extra(&lab, "one"), extra(&lab, "two")]);
-    let standings: Vec<&Standing> = skills.iter().map(|skill| &skill.standing).collect();
-    let again = Standing::Skipped(Reason::AlreadyListed { at: lab.path("one") });
-    assert_eq!(standings, [&Standing::Used(Delivery::Linked), &again]);
+    let standings: Vec<&SkillStatus> = skills.iter().map(|skill| &skill.status).collect();
+    let again = SkillStatus::Skipped(SkipReason::AlreadyListed { at: lab.path("one") });
+    assert_eq!(standings, [&SkillStatus::Used(Delivery::Linked), &again]);
 }
 
 #[test]
-fn a_skill_that_cannot_be_read_is_told() {
-    let lab = Lab::new();
+fn unreadable_skill_is_reported() {
+    let lab = CodexHomeEnv::new();
     lab.write("root/latin/SKILL.md", "");
     fs::write(lab.path("root/latin/SKILL.md"), b"---\nname: l\ndescription: caf\xe9\n---\n")
         .unwrap();
@@ -89,15 +90,15 @@ fn a_skill_that_cannot_be_read_is_told() {
     let skills = list(&[extra(&lab, "root")]);
     let unreadable = |name: &str| {
         let skill = skills.iter().find(|skill| skill.path.ends_with(name)).unwrap();
-        matches!(skill.standing, Standing::Skipped(Reason::Unreadable { .. }))
+        matches!(skill.status, SkillStatus::Skipped(SkipReason::Unreadable { .. }))
     };
     assert!(unreadable("latin"));
     assert_eq!(unreadable("locked"), !is_root);
 }
 
 #[test]
-fn the_roots_of_codex_itself_go_up_to_the_repositorys_root() {
-    let lab = Lab::new();
+fn native_roots_stop_at_repository_root() {
+    let lab = CodexHomeEnv::new();
     fs::create_dir_all(lab.path("worktree/a/b")).unwrap();
     let paths = |directory: &str| {
         let roots = native_roots(&lab.path("home"), &lab.path(directory));
@@ -116,8 +117,8 @@ fn the_roots_of_codex_itself_go_up_to_the_repositorys_root() {
 }
 
 #[test]
-fn r11_skills_of_extra_roots_arrive_whole_and_links_of_before_go() {
-    let lab = Lab::new();
+fn r11_extra_skills_are_linked_whole() {
+    let lab = CodexHomeEnv::new();
     lab.skill("more/x", "first");
     lab.write("more/x/scripts/run.sh", "echo whole");
     lab.skill("most/x", "second");
@@ -132,7 +133,7 @@ fn r11_skills_of_extra_roots_arrive_whole_and_links_of_before_go() {
 }
 
 #[test]
-fn r14_what_is_told_as_used_is_what_real_codex_lists() {
+fn r14_used_skills_match_codex_list() {
     for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
         let lab = skilled_user();
         let prepared = prepare(&with_roots(&lab, &["more"])).unwrap();
@@ -150,13 +151,13 @@ fn r14_what_is_told_as_used_is_what_real_codex_lists() {
         let all = ["extra", "grouped", "of-home", "of-repository", "of-user", "within"];
         assert_eq!(names, BTreeSet::from(all));
         let off = skills.iter().find(|skill| skill.name == "off").unwrap();
-        assert_eq!(off.standing, Standing::Skipped(Reason::DisabledInConfig));
+        assert_eq!(off.status, SkillStatus::Skipped(SkipReason::DisabledInConfig));
         // The earlier guess was wrong about this one only.
         let wrong: Vec<&str> = prepared
             .skills
             .iter()
             .zip(&skills)
-            .filter(|(before, after)| before.standing != after.standing)
+            .filter(|(before, after)| before.status != after.status)
             .map(|(before, _)| before.name.as_str())
             .collect();
         assert_eq!(wrong, ["off"]);
@@ -164,8 +165,8 @@ fn r14_what_is_told_as_used_is_what_real_codex_lists() {
 }
 
 #[test]
-fn what_codex_refuses_or_does_not_list_is_skipped() {
-    let lab = Lab::new();
+fn skills_refused_by_codex_are_skipped() {
+    let lab = CodexHomeEnv::new();
     for name in ["taken", "refused", "unseen"] {
         lab.skill(&format!("root/{name}"), name);
     }
@@ -174,19 +175,19 @@ fn what_codex_refuses_or_does_not_list_is_skipped() {
     let errors = json!([{"path": file("refused"), "message": "bad\u{1b} yaml"}]);
     let row = json!({"skills": [{"path": file("taken"), "enabled": true}], "errors": errors});
     confirm(&mut skills, &AgentView::from_result(&json!({"data": [row, 3], "more": null})));
-    let standings: Vec<&Standing> = skills.iter().map(|skill| &skill.standing).collect();
-    let refused = Reason::RefusedByAgent { why: "bad\\u{1b} yaml".into() };
+    let standings: Vec<&SkillStatus> = skills.iter().map(|skill| &skill.status).collect();
+    let refused = SkipReason::RefusedByAgent { why: "bad\\u{1b} yaml".into() };
     let expected = [
-        &Standing::Skipped(refused),
-        &Standing::Used(Delivery::Linked),
-        &Standing::Skipped(Reason::NotSeenByAgent),
+        &SkillStatus::Skipped(refused),
+        &SkillStatus::Used(Delivery::Linked),
+        &SkillStatus::Skipped(SkipReason::NotSeenByAgent),
     ];
     assert_eq!(standings, expected);
 }
 
 /// Returns a user with skills in every location, one of them disabled.
-fn skilled_user() -> Lab {
-    let lab = Lab::new();
+fn skilled_user() -> CodexHomeEnv {
+    let lab = CodexHomeEnv::new();
     lab.skill("home/.codex/skills/of-home", "of-home");
     lab.skill("home/.codex/skills/group/grouped", "grouped");
     lab.skill("home/.codex/skills/group/grouped/parts/within", "within");
@@ -202,7 +203,7 @@ fn skilled_user() -> Lab {
     lab
 }
 
-fn listed_by(lab: &Lab, codex: &Path) -> Value {
+fn listed_by(lab: &CodexHomeEnv, codex: &Path) -> Value {
     let mut server = AppServer::start(lab, codex, &lab.path("s"));
     server.ask("skills/list", json!({"cwds": [lab.path("worktree")], "forceReload": true}))
 }
@@ -219,15 +220,15 @@ fn seen(result: &Value) -> BTreeSet<PathBuf> {
     enabled.map(|skill| PathBuf::from(skill["path"].as_str().unwrap())).collect()
 }
 
-fn with_roots(lab: &Lab, names: &[&str]) -> SessionHome {
+fn with_roots(lab: &CodexHomeEnv, names: &[&str]) -> SessionHome {
     let skill_roots = names.iter().map(|name| lab.path(name)).collect();
     SessionHome { skill_roots, ..lab.session("s") }
 }
 
-fn extra(lab: &Lab, name: &str) -> Root {
-    Root { path: lab.path(name), kind: RootKind::Extra }
+fn extra(lab: &CodexHomeEnv, name: &str) -> SkillRoot {
+    SkillRoot { path: lab.path(name), kind: RootKind::Extra }
 }
 
-fn of_lab(lab: &Lab, path: &Path) -> String {
+fn of_lab(lab: &CodexHomeEnv, path: &Path) -> String {
     path.strip_prefix(lab.path("")).unwrap().display().to_string()
 }

@@ -22,18 +22,18 @@ use provost_engine::shell;
 use serde_json::{Value, json};
 
 use super::{
-    scene::Scene,
-    websocket::{Hangup, Socket},
+    env::CodexBenchEnv,
+    websocket::{Socket, SocketCloser},
 };
 use crate::{
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, now, time},
 };
 
 /// The number of instructions. Each takes one turn.
 const INSTRUCTIONS: usize = 60;
 /// Time limit of an instruction.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// A turn with a command that needs approval. The turn itself reports the result, because an agent with a user at
 /// its screen is not asked for one afterwards.
 const ATTEMPT: &str = r#"
@@ -50,34 +50,34 @@ const WRITTEN: usize = 16 << 10;
 /// The last event of an attempt.
 const SEALED: &str = "attempt.sealed";
 
-pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
-    let scene = Scene::new(codex, &scenario())?;
+pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
+    let scene = CodexBenchEnv::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
-    scene.told(&["trust", "--yes", "--json"])?;
+    scene.run_json(&["trust", "--yes", "--json"])?;
     // With a budget every token usage is reported at once. Without one, usage is batched for a second.
-    let mut happenings = scene.happenings()?;
+    let mut happenings = scene.follow_events()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;
     happenings.wait_for(SEALED, 1)?;
     drop(happenings);
-    scene.all_are("completed", 1)?;
-    let (bare, hangup) = Watch::socket(&scene, &id)?;
-    let mut stream = Watch::stream(&scene)?;
-    let (mut command, mut follower) = Watch::command(&scene)?;
+    scene.assert_all_in_state("completed", 1)?;
+    let (bare, hangup) = EventReader::socket(&scene, &id)?;
+    let mut stream = EventReader::stream(&scene)?;
+    let (mut command, mut follower) = EventReader::command(&scene)?;
     let (mut disk, mut syncs) = (tempfile::tempfile()?, Sample::default());
     for _ in 0..INSTRUCTIONS {
-        scene.told(&["send", "--json", &id, "Go on."])?;
+        scene.run_json(&["send", "--json", &id, "Go on."])?;
         stream.until_sealed()?;
         command.until_sealed()?;
         syncs.add_ms(bare_sync(&mut disk)?);
     }
-    hangup.hang_up()?;
+    hangup.close()?;
     follower.kill()?;
     follower.wait()?;
     // The stream ends only when the daemon stops.
     scene.daemon.run(&["daemon", "stop"])?;
-    let bare = bare.all()?;
-    row(table, "`events -f`", &bare, &command.all()?)?;
-    row(table, "a reader of the API's stream", &bare, &stream.all()?)?;
+    let bare = bare.into_times()?;
+    row(table, "`events -f`", &bare, &command.into_times()?)?;
+    row(table, "a reader of the API's stream", &bare, &stream.into_times()?)?;
     table.row(
         "the disk alone: a bare write that is as durable, in the same run, p95",
         syncs.quantile(0.95),
@@ -100,7 +100,7 @@ fn scenario() -> String {
 }
 
 /// Adds a row with the delay of one reader against the other, over all events that both received.
-fn row(table: &mut Table, who: &str, bare: &Moments, held: &Moments) -> Result<()> {
+fn row(table: &mut FigureTable, who: &str, bare: &EventTimes, held: &EventTimes) -> Result<()> {
     let (mut all, mut kinds) = (Sample::default(), Vec::new());
     for (kind, moments) in bare {
         let mut delays = Sample::default();
@@ -130,21 +130,21 @@ fn milliseconds(from: Instant, to: Instant) -> f64 {
 }
 
 /// The times at which the events of each kind were seen, in order.
-type Moments = BTreeMap<String, Vec<Instant>>;
+type EventTimes = BTreeMap<String, Vec<Instant>>;
 
 /// A reader thread and the events it has seen.
-struct Watch {
-    seen: Receiver<(String, Instant)>,
-    moments: Moments,
+struct EventReader {
+    received: Receiver<(String, Instant)>,
+    moments: EventTimes,
     reader: JoinHandle<()>,
 }
 
-impl Watch {
+impl EventReader {
     /// Reads until the source ends. The time of an event is the arrival of its text, before parsing.
     fn begin(
         mut next: impl FnMut() -> Option<String> + Send + 'static,
         kind_of: fn(&str) -> Option<String>,
-    ) -> Watch {
+    ) -> EventReader {
         let (sender, seen) = channel();
         let reader = thread::spawn(move || {
             while let Some(text) = next() {
@@ -154,37 +154,37 @@ impl Watch {
                 }
             }
         });
-        Watch { seen, moments: Moments::new(), reader }
+        EventReader { received: seen, moments: EventTimes::new(), reader }
     }
 
     /// Starts a second client of the app-server's socket, on the session's thread.
-    fn socket(scene: &Scene<'_>, id: &str) -> Result<(Watch, Hangup)> {
+    fn socket(scene: &CodexBenchEnv<'_>, id: &str) -> Result<(EventReader, SocketCloser)> {
         let session: Value = scene.daemon.client().get(&format!("/v1/sessions/{id}"))?;
         let session = &session["session"];
         let launch: LaunchId =
             session["launches"][0]["id"].as_str().context("the session has no launch")?.parse()?;
         let home = shell::Home::new(scene.daemon.path());
-        let mut socket = Socket::connect(&shell::codex::door(&home, launch))?;
+        let mut socket = Socket::connect(&shell::codex::attach_socket(&home, launch))?;
         let information = json!({"clientInfo": {"name": "bench", "version": "0"}, "capabilities": {"experimentalApi": true}});
         socket.call(1, "initialize", information)?;
         socket.write(&json!({"method": "initialized"}))?;
         let thread = json!({"threadId": session["thread"], "excludeTurns": true});
         socket.call(2, "thread/resume", thread)?;
-        let hangup = socket.hangup()?;
+        let hangup = socket.closer()?;
         let next =
             move || socket.read().ok().flatten().and_then(|text| String::from_utf8(text).ok());
-        Ok((Watch::begin(next, told_by_codex), hangup))
+        Ok((EventReader::begin(next, codex_event_kind), hangup))
     }
 
     /// Starts a reader of the API's event stream.
-    fn stream(scene: &Scene<'_>) -> Result<Watch> {
+    fn stream(scene: &CodexBenchEnv<'_>) -> Result<EventReader> {
         let mut stream =
             scene.daemon.client().stream("/v1/events?follow=1", Some(last_event(scene)?))?;
-        Ok(Watch::begin(move || stream.line().ok().flatten(), told_by_stream))
+        Ok(EventReader::begin(move || stream.line().ok().flatten(), stream_event_kind))
     }
 
     /// Starts `provost events -f`, as a user or a program would.
-    fn command(scene: &Scene<'_>) -> Result<(Watch, Child)> {
+    fn command(scene: &CodexBenchEnv<'_>) -> Result<(EventReader, Child)> {
         let since = last_event(scene)?.to_string();
         let mut follower = scene
             .provost(&["events", "-f", "--json", "--since", &since])?
@@ -193,15 +193,15 @@ impl Watch {
         let mut lines =
             BufReader::new(follower.stdout.take().context("stdout is not a pipe")?).lines();
         let next = move || lines.next().and_then(Result::ok);
-        Ok((Watch::begin(next, told_by_command), follower))
+        Ok((EventReader::begin(next, command_event_kind), follower))
     }
 
     /// Collects events up to the end of an attempt.
     fn until_sealed(&mut self) -> Result<()> {
         loop {
             let (kind, at) = self
-                .seen
-                .recv_timeout(PATIENCE)
+                .received
+                .recv_timeout(TIMEOUT)
                 .context("timed out waiting for the attempt to be sealed")?;
             let sealed = kind == SEALED;
             self.moments.entry(kind).or_default().push(at);
@@ -212,9 +212,9 @@ impl Watch {
     }
 
     /// Collects all remaining events once the source has ended.
-    fn all(mut self) -> Result<Moments> {
+    fn into_times(mut self) -> Result<EventTimes> {
         self.reader.join().ok().context("the reader panicked")?;
-        for (kind, at) in self.seen.iter() {
+        for (kind, at) in self.received.iter() {
             self.moments.entry(kind).or_default().push(at);
         }
         Ok(self.moments)
@@ -222,13 +222,13 @@ impl Watch {
 }
 
 /// Returns the sequence number of the latest event.
-fn last_event(scene: &Scene<'_>) -> Result<u64> {
+fn last_event(scene: &CodexBenchEnv<'_>) -> Result<u64> {
     let events: Value = scene.daemon.client().get("/v1/events?limit=100000")?;
     events["last"].as_u64().context("the reply has no sequence number")
 }
 
 /// Returns the kind of the event that Provost derives from an app-server message.
-fn told_by_codex(text: &str) -> Option<String> {
+fn codex_event_kind(text: &str) -> Option<String> {
     let message: Value = serde_json::from_str(text).ok()?;
     let kind = match message["method"].as_str()? {
         "turn/started" => "turn.started",
@@ -241,11 +241,11 @@ fn told_by_codex(text: &str) -> Option<String> {
     Some(kind.to_owned())
 }
 
-fn told_by_stream(line: &str) -> Option<String> {
-    told_by_command(line.strip_prefix("data:")?)
+fn stream_event_kind(line: &str) -> Option<String> {
+    command_event_kind(line.strip_prefix("data:")?)
 }
 
-fn told_by_command(line: &str) -> Option<String> {
+fn command_event_kind(line: &str) -> Option<String> {
     let event: Value = serde_json::from_str(line).ok()?;
     event["kind"].as_str().map(str::to_owned)
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::scene::Scene;
+use super::env::CodexBenchEnv;
 use crate::{
-    daemon::{private_kib, processor_ms},
-    table::{Goal, Table},
+    daemon::{cpu_ms, private_kib},
+    table::{FigureTable, Goal},
     timing::{Sample, now},
 };
 
@@ -27,23 +27,23 @@ turn = [
 ]
 "#;
 
-pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
-    let scene = Scene::new(codex, SCENARIO)?;
-    let before = Used::of(scene.daemon.pid()?)?;
-    let mut happenings = scene.happenings()?;
+pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
+    let scene = CodexBenchEnv::new(codex, SCENARIO)?;
+    let before = ProcessUsage::for_process(scene.daemon.pid()?)?;
+    let mut happenings = scene.follow_events()?;
     let started = now();
     for _ in 0..SESSIONS {
         scene.spawn(&["--worktree", "--keep", "--check", "grep -q hello greeting.txt"])?;
     }
     happenings.wait_for("attempt.sealed", SESSIONS)?;
     let seconds = started.elapsed().as_secs_f64();
-    scene.all_are("succeeded", SESSIONS)?;
-    let daemon = Used::of(scene.daemon.pid()?)?;
+    scene.assert_all_in_state("succeeded", SESSIONS)?;
+    let daemon = ProcessUsage::for_process(scene.daemon.pid()?)?;
     let (mut memory, mut processor) = (Sample::default(), Sample::default());
     let holders = scene.daemon.holders()?;
     ensure!(holders.len() == SESSIONS, "{} holders remain", holders.len());
     for pid in holders {
-        let holder = Used::of(pid)?;
+        let holder = ProcessUsage::for_process(pid)?;
         memory.add(holder.private_kib / 1024.0);
         processor.add(holder.processor_ms);
     }
@@ -71,14 +71,14 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
 }
 
 /// The resources a process has used so far.
-struct Used {
+struct ProcessUsage {
     private_kib: f64,
     processor_ms: f64,
 }
 
-impl Used {
-    fn of(pid: u32) -> Result<Used> {
+impl ProcessUsage {
+    fn for_process(pid: u32) -> Result<ProcessUsage> {
         let (dirty, _) = private_kib(pid)?;
-        Ok(Used { private_kib: dirty, processor_ms: processor_ms(pid)? })
+        Ok(ProcessUsage { private_kib: dirty, processor_ms: cpu_ms(pid)? })
     }
 }

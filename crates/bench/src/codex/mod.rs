@@ -2,8 +2,8 @@
 //! latency, and the resources of twenty concurrent sessions.
 
 mod delay;
+mod env;
 mod many;
-mod scene;
 mod turn;
 mod websocket;
 
@@ -11,34 +11,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-pub(crate) use scene::Scene;
+pub(crate) use env::CodexBenchEnv;
 
-use crate::table::Table;
+use crate::table::FigureTable;
 
 /// Measures a supervised one-turn job against a bare client.
-pub(crate) fn turn(table: &mut Table) -> Result<()> {
+pub(crate) fn turn(table: &mut FigureTable) -> Result<()> {
     with_codex(table, turn::run)
 }
 
 /// Measures the delay of each event against a bare reader.
-pub(crate) fn delay(table: &mut Table) -> Result<()> {
+pub(crate) fn delay(table: &mut FigureTable) -> Result<()> {
     with_codex(table, delay::run)
 }
 
 /// Measures twenty concurrent sessions.
-pub(crate) fn many(table: &mut Table) -> Result<()> {
+pub(crate) fn many(table: &mut FigureTable) -> Result<()> {
     with_codex(table, many::run)
 }
 
 /// Runs a measurement with the Codex that `cargo xtask bench` provides, or reports that it is skipped.
 pub(crate) fn with_codex(
-    table: &mut Table,
-    run: fn(&mut Table, &Path) -> Result<()>,
+    table: &mut FigureTable,
+    run: fn(&mut FigureTable, &Path) -> Result<()>,
 ) -> Result<()> {
     match program() {
         Some(codex) => run(table, &codex),
         None => {
-            table.say("  Codex is not installed: skipped");
+            table.progress("  Codex is not installed: skipped");
             Ok(())
         }
     }

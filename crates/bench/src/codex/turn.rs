@@ -11,9 +11,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::env::CodexBenchEnv;
 use crate::{
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, now},
 };
 
@@ -33,8 +33,8 @@ turn = [
 "#;
 
 /// Measures both from the start to the end of the first turn.
-pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
-    let scene = Scene::new(codex, SCENARIO)?;
+pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
+    let scene = CodexBenchEnv::new(codex, SCENARIO)?;
     let (mut ratios, mut above) = (Sample::default(), Sample::default());
     let (mut bare, mut held, mut spawns) =
         (Sample::default(), Sample::default(), Sample::default());
@@ -76,14 +76,14 @@ pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
 }
 
 /// The duration of a supervised job, and of its `provost spawn` alone.
-struct Supervised {
+struct SupervisedTiming {
     spawn: Duration,
     took: Duration,
 }
 
 /// Spawns a session and waits for the end of its turn in the event stream.
-fn supervised_turn(scene: &Scene<'_>, n: usize) -> Result<Supervised> {
-    let mut happenings = scene.happenings()?;
+fn supervised_turn(scene: &CodexBenchEnv<'_>, n: usize) -> Result<SupervisedTiming> {
+    let mut happenings = scene.follow_events()?;
     let started = now();
     let id = scene.spawn(&[])?;
     let spawn = started.elapsed();
@@ -100,29 +100,29 @@ fn supervised_turn(scene: &Scene<'_>, n: usize) -> Result<Supervised> {
     ensure!(ended, "the event stream ended before the turn");
     // Wait until the process tree is gone, so that the next job has the machine to itself.
     happenings.wait_for("tree.gone", 1)?;
-    scene.all_are("completed", n + 1)?;
-    Ok(Supervised { spawn, took })
+    scene.assert_all_in_state("completed", n + 1)?;
+    Ok(SupervisedTiming { spawn, took })
 }
 
 /// Runs a client that does the minimum for one turn.
-fn bare_turn(scene: &Scene<'_>, n: usize) -> Result<Duration> {
+fn bare_turn(scene: &CodexBenchEnv<'_>, n: usize) -> Result<Duration> {
     let (home, repository) = (scene.fresh_home(&format!("bare-{n}"))?, scene.repository());
     let started = now();
-    let mut client = Bare::start(scene.codex, &home, &repository)?;
+    let mut client = BareAppServer::start(scene.codex, &home, &repository)?;
     let took = client.work(&repository, started)?;
     drop(client);
     Ok(took)
 }
 
 /// Codex's app-server on pipes. Dropping it kills the process.
-struct Bare {
+struct BareAppServer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Bare {
-    fn start(codex: &Path, home: &Path, repository: &Path) -> Result<Bare> {
+impl BareAppServer {
+    fn start(codex: &Path, home: &Path, repository: &Path) -> Result<BareAppServer> {
         let mut child = Command::new(codex)
             .arg("app-server")
             .current_dir(repository)
@@ -133,7 +133,7 @@ impl Bare {
             .spawn()?;
         let input = child.stdin.take().context("stdin is not a pipe")?;
         let output = BufReader::new(child.stdout.take().context("stdout is not a pipe")?);
-        Ok(Bare { child, input, output })
+        Ok(BareAppServer { child, input, output })
     }
 
     /// Runs one turn from the handshake to its end.
@@ -177,7 +177,7 @@ impl Bare {
     }
 }
 
-impl Drop for Bare {
+impl Drop for BareAppServer {
     fn drop(&mut self) {
         // It may have exited already.
         self.child.kill().ok();

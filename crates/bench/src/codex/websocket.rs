@@ -25,10 +25,10 @@ pub(crate) struct Socket {
 }
 
 /// Closes a connection from another thread.
-pub(crate) struct Hangup(UnixStream);
+pub(crate) struct SocketCloser(UnixStream);
 
-impl Hangup {
-    pub(crate) fn hang_up(&self) -> Result<()> {
+impl SocketCloser {
+    pub(crate) fn close(&self) -> Result<()> {
         self.0.shutdown(Shutdown::Both).context("hang up")
     }
 }
@@ -45,8 +45,8 @@ impl Socket {
     }
 
     /// Returns a handle that closes the connection.
-    pub(crate) fn hangup(&self) -> Result<Hangup> {
-        Ok(Hangup(self.reader.get_ref().try_clone()?))
+    pub(crate) fn closer(&self) -> Result<SocketCloser> {
+        Ok(SocketCloser(self.reader.get_ref().try_clone()?))
     }
 
     /// Sends a request and waits for its response. Skips messages that arrive before it.

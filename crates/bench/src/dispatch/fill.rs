@@ -2,14 +2,15 @@
 
 use anyhow::Result;
 use provost_core::{
-    ids::StandingId,
-    task::{
-        Actor, Address, Channel, Command, Judgement, Kind, Labels, Needs, Post, Priority, Proof,
-        Required, Role, TaskBounds, TaskSpec, Template,
+    ids::TeamId,
+    team::{
+        CriterionJudgement, EvidenceRequirement, LoopProof, LoopRequirement, LoopTemplate,
+        MemberLabels, MemberRole, MessageChannel, NewMessage, Priority, Recipient, TeamActor,
+        TeamCommand, TeamLimits, TeamMessageKind, TeamSpec,
     },
     time::Moment,
 };
-use provost_engine::board::{Board, Turn};
+use provost_engine::board::{Board, BoardTransaction};
 use provost_ledger::{Ledger, SqliteLedger};
 
 /// The number of teams written in one batch.
@@ -22,8 +23,8 @@ const OPEN: u64 = 100;
 const WORDS: [&str; 8] =
     ["callers", "limits", "tables", "colours", "windows", "letters", "harbours", "engines"];
 
-pub(crate) fn id(n: u64) -> StandingId {
-    StandingId(uuid::Uuid::from_u128(
+pub(crate) fn id(n: u64) -> TeamId {
+    TeamId(uuid::Uuid::from_u128(
         (u128::from(n) << 64) | 0x7000_8000_0000_0000 | (u128::from(n) << 8) | 1,
     ))
 }
@@ -33,7 +34,7 @@ pub(crate) fn name(n: u64) -> String {
 }
 
 /// Writes `count` teams. The newest stay open.
-pub(crate) fn tasks(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
+pub(crate) fn write_teams(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     let mut board = Board::default();
     let mut done = 0;
     while done < count {
@@ -56,17 +57,17 @@ pub(crate) fn tasks(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     Ok(())
 }
 
-fn open(turn: &mut Turn<'_>, n: u64) -> Result<()> {
-    let bind = |name: &str, role| Command::Bind {
+fn open(turn: &mut BoardTransaction<'_>, n: u64) -> Result<()> {
+    let bind = |name: &str, role| TeamCommand::Bind {
         name: name.to_owned(),
         role,
         session: None,
-        labels: Labels::default(),
+        labels: MemberLabels::default(),
     };
-    let needs = Needs::Asserted;
-    let text = format!("what was said of {} holds", word(n));
-    let evidence = vec![Required { name: "notes".to_owned(), proof: Proof::Asserted }];
-    let template = Template {
+    let needs = EvidenceRequirement::Asserted;
+    let text = format!("what was said of {} holds", goal_word(n));
+    let evidence = vec![LoopRequirement { name: "notes".to_owned(), proof: LoopProof::Asserted }];
+    let template = LoopTemplate {
         name: "notes".to_owned(),
         max: 5,
         evidence,
@@ -76,54 +77,54 @@ fn open(turn: &mut Turn<'_>, n: u64) -> Result<()> {
         tools: Vec::new(),
     };
     let commands = [
-        bind("hand", Role::Worker),
-        bind("boss", Role::Manager),
-        Command::Propose { text, rationale: None, needs },
-        Command::Judge { no: 1, judgement: Judgement::Accept },
-        Command::BeginLoop { template: Box::new(template) },
-        Command::Post(Box::new(Post {
+        bind("hand", MemberRole::Worker),
+        bind("boss", MemberRole::Manager),
+        TeamCommand::Propose { text, rationale: None, needs },
+        TeamCommand::Judge { no: 1, judgement: CriterionJudgement::Accept },
+        TeamCommand::BeginLoop { template: Box::new(template) },
+        TeamCommand::Post(Box::new(NewMessage {
             key: format!("first-{n}"),
             correlation: Some(format!("story-{n}")),
-            channel: Channel::Cli,
-            to: Address::Member("hand".to_owned()),
-            kind: Kind::Instruction,
-            text: format!("begin with the {}, number {n}", word(n)),
+            channel: MessageChannel::Cli,
+            to: Recipient::Member("hand".to_owned()),
+            kind: TeamMessageKind::Instruction,
+            text: format!("begin with the {}, number {n}", goal_word(n)),
             priority: Priority::Normal,
             expires_in_ms: None,
             steer: false,
         })),
     ];
-    turn.open_task(id(n), spec(n), &commands, "operator")
+    turn.open_team(id(n), spec(n), &commands, "operator")
         .map(drop)
         .map_err(|why| anyhow::anyhow!("{why}"))
 }
 
-fn work(turn: &mut Turn<'_>, n: u64, ends: bool) -> Result<()> {
-    let hand = Actor::Member("hand".to_owned());
+fn work(turn: &mut BoardTransaction<'_>, n: u64, ends: bool) -> Result<()> {
+    let hand = TeamActor::Member("hand".to_owned());
     let mut commands = vec![
-        (hand.clone(), Command::Next { consumer: "hand".to_owned() }),
-        (hand.clone(), Command::Accept { no: 1, lease: 1, polls: 0 }),
-        (hand, Command::Acknowledge { no: 1, lease: 1, note: None }),
+        (hand.clone(), TeamCommand::Next { consumer: "hand".to_owned() }),
+        (hand.clone(), TeamCommand::Accept { no: 1, lease: 1, polls: 0 }),
+        (hand, TeamCommand::Acknowledge { no: 1, lease: 1, note: None }),
     ];
     if ends {
         let because = "it is not needed any more".to_owned();
-        commands.push((Actor::Operator, Command::Cancel { because }));
+        commands.push((TeamActor::Operator, TeamCommand::Cancel { because }));
     }
     for (who, command) in &commands {
-        let told = turn.command_task(id(n), who, command, "operator");
+        let told = turn.command_team(id(n), who, command, "operator");
         anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} was rejected");
     }
     Ok(())
 }
 
-fn word(n: u64) -> &'static str {
+fn goal_word(n: u64) -> &'static str {
     WORDS[(n % WORDS.len() as u64) as usize]
 }
 
-fn spec(n: u64) -> TaskSpec {
-    TaskSpec {
+fn spec(n: u64) -> TeamSpec {
+    TeamSpec {
         name: name(n),
-        goal: format!("bring the {} in order, number {n}", word(n)),
+        goal: format!("bring the {} in order, number {n}", goal_word(n)),
         summary: None,
         project: None,
         cwd: "/tmp".to_owned(),
@@ -131,6 +132,6 @@ fn spec(n: u64) -> TaskSpec {
         consent: Default::default(),
         config: Default::default(),
         policy: None,
-        bounds: TaskBounds::default(),
+        bounds: TeamLimits::default(),
     }
 }

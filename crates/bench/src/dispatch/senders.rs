@@ -11,18 +11,18 @@ use memchr::memmem;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::daemon::BenchDaemon;
 
 /// Persistent connections, as a program with many messages keeps them.
-pub(super) struct Senders {
-    each: Vec<Sender>,
+pub(super) struct MessageSenders {
+    each: Vec<MessageSender>,
 }
 
 /// One connection.
-pub(super) struct Sender {
+pub(super) struct MessageSender {
     stream: UnixStream,
     /// The start of its requests, up to the path.
-    begins: String,
+    prefix: String,
     answer: Vec<u8>,
     answered: usize,
 }
@@ -36,30 +36,30 @@ pub(super) fn request(body: &Value) -> String {
     )
 }
 
-fn begins(task: &str) -> String {
+fn request_prefix(task: &str) -> String {
     format!("POST /v1/tasks/{task}/do")
 }
 
-impl Senders {
+impl MessageSenders {
     /// Opens a connection for each team.
-    pub(super) fn open(daemon: &Daemon, tasks: &[String]) -> Result<Senders> {
-        let open = |task: &String| Sender::open(daemon, task);
-        Ok(Senders { each: tasks.iter().map(open).collect::<Result<_>>()? })
+    pub(super) fn open(daemon: &BenchDaemon, tasks: &[String]) -> Result<MessageSenders> {
+        let open = |task: &String| MessageSender::open(daemon, task);
+        Ok(MessageSenders { each: tasks.iter().map(open).collect::<Result<_>>()? })
     }
 
     /// Sends all of these requests from every sender, one after the other.
     pub(super) fn send(&mut self, requests: &[String]) -> Result<()> {
         for sender in &mut self.each {
             sender.answered = 0;
-            sender.ask(&requests[0])?;
+            sender.send_request(&requests[0])?;
         }
         while self.each.iter().any(|sender| sender.answered < requests.len()) {
-            for n in self.ready()? {
+            for n in self.wait_for_response()? {
                 let sender = &mut self.each[n];
-                if sender.hear()?
+                if sender.read_response()?
                     && let Some(next) = requests.get(sender.answered)
                 {
-                    sender.ask(next)?;
+                    sender.send_request(next)?;
                 }
             }
         }
@@ -67,7 +67,7 @@ impl Senders {
     }
 
     /// Waits until at least one sender has an answer, and returns those senders.
-    fn ready(&self) -> Result<Vec<usize>> {
+    fn wait_for_response(&self) -> Result<Vec<usize>> {
         let mut all: Vec<PollFd<'_>> =
             self.each.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)).collect();
         poll(&mut all, None)?;
@@ -76,34 +76,34 @@ impl Senders {
     }
 }
 
-impl Sender {
-    pub(super) fn open(daemon: &Daemon, task: &str) -> Result<Sender> {
+impl MessageSender {
+    pub(super) fn open(daemon: &BenchDaemon, task: &str) -> Result<MessageSender> {
         let stream = UnixStream::connect(daemon.path().join("daemon.sock"))?;
         stream.set_nonblocking(true)?;
-        let begins = begins(task);
-        Ok(Sender { stream, begins, answer: Vec::new(), answered: 0 })
+        let begins = request_prefix(task);
+        Ok(MessageSender { stream, prefix: begins, answer: Vec::new(), answered: 0 })
     }
 
     /// Sends a request to any team and waits for the answer.
     pub(super) fn post(&mut self, task: &str, request: &str) -> Result<()> {
-        self.begins = begins(task);
-        self.ask(request)?;
-        while !self.hear()? {
+        self.prefix = request_prefix(task);
+        self.send_request(request)?;
+        while !self.read_response()? {
             poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], None)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self, request: &str) -> Result<()> {
+    fn send_request(&mut self, request: &str) -> Result<()> {
         self.answer.clear();
-        let whole = format!("{}{request}", self.begins);
+        let whole = format!("{}{request}", self.prefix);
         self.stream
             .write_all(whole.as_bytes())
             .context("the request does not fit into the socket buffer")
     }
 
     /// Reads the available bytes. Returns true once they form a complete answer.
-    fn hear(&mut self) -> Result<bool> {
+    fn read_response(&mut self) -> Result<bool> {
         let mut some = [0; 16 << 10];
         match self.stream.read(&mut some) {
             Ok(0) => anyhow::bail!("the daemon closed a connection"),

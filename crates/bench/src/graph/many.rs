@@ -2,17 +2,17 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Scene, beside_each_other};
+use super::{GraphBenchEnv, independent_tasks};
 use crate::{
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::time,
 };
 
 const TASKS: usize = 200;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let scene = Scene::new("echo \"$1\" > \"$1\"\n", &[])?;
-    let plan = beside_each_other(TASKS);
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let scene = GraphBenchEnv::new("echo \"$1\" > \"$1\"\n", &[])?;
+    let plan = independent_tasks(TASKS);
     let (run, took) = time(|| {
         scene.run(&plan, &["--parallel", "200", "--batch", "64", "--check", "test -f provost.toml"])
     });

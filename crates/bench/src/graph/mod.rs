@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::daemon::BenchDaemon;
 
 pub(crate) use self::{
     many::run as many, overhead::run as overhead, queue::run as queue, step::run as step,
@@ -36,17 +36,17 @@ done
 "###;
 
 /// A repository with an agent that acts on task ids.
-struct Scene {
-    daemon: Daemon,
-    place: tempfile::TempDir,
+struct GraphBenchEnv {
+    daemon: BenchDaemon,
+    dir: tempfile::TempDir,
 }
 
-impl Scene {
-    fn new(work: &str, files: &[(&str, &str)]) -> Result<Scene> {
-        let scene = Scene { daemon: Daemon::home()?, place: tempfile::tempdir()? };
-        let agent = scene.place.path().join("agent.sh");
+impl GraphBenchEnv {
+    fn new(work: &str, files: &[(&str, &str)]) -> Result<GraphBenchEnv> {
+        let scene = GraphBenchEnv { daemon: BenchDaemon::home()?, dir: tempfile::tempdir()? };
+        let agent = scene.dir.path().join("agent.sh");
         fs::write(&agent, AGENT)?;
-        fs::write(scene.place.path().join("work.sh"), work)?;
+        fs::write(scene.dir.path().join("work.sh"), work)?;
         let repo = scene.repo();
         fs::create_dir(&repo)?;
         let configured = format!(
@@ -67,11 +67,11 @@ impl Scene {
     }
 
     fn repo(&self) -> PathBuf {
-        self.place.path().join("repo")
+        self.dir.path().join("repo")
     }
 
     /// Executes a plan to its end and returns the run.
-    fn run(&self, plan: &[Task], args: &[&str]) -> Result<Value> {
+    fn run(&self, plan: &[BenchTask], args: &[&str]) -> Result<Value> {
         let run = self.command(plan, args)?.arg("--json").output()?;
         let told = String::from_utf8_lossy(&run.stdout).into_owned();
         serde_json::from_str(&told).with_context(|| {
@@ -79,9 +79,9 @@ impl Scene {
         })
     }
 
-    fn command(&self, plan: &[Task], args: &[&str]) -> Result<Command> {
-        let file = self.place.path().join("plan.toml");
-        fs::write(&file, written(plan))?;
+    fn command(&self, plan: &[BenchTask], args: &[&str]) -> Result<Command> {
+        let file = self.dir.path().join("plan.toml");
+        fs::write(&file, plan_toml(plan))?;
         let mut command = self.daemon.command(&["run", "--agent", "bench", "--no-triage"])?;
         command.args(["--review-task", "off", "--plan"]).arg(&file).args(args).arg("all of it");
         command.current_dir(self.repo());
@@ -90,18 +90,18 @@ impl Scene {
 }
 
 /// A task of a measured plan.
-struct Task {
+struct BenchTask {
     id: String,
     after: Vec<String>,
 }
 
 /// Returns `count` independent tasks.
-fn beside_each_other(count: usize) -> Vec<Task> {
-    (0..count).map(|no| Task { id: format!("t{no}"), after: Vec::new() }).collect()
+fn independent_tasks(count: usize) -> Vec<BenchTask> {
+    (0..count).map(|no| BenchTask { id: format!("t{no}"), after: Vec::new() }).collect()
 }
 
-fn written(plan: &[Task]) -> String {
-    plan.iter().fold(String::new(), |mut text, Task { id, after }| {
+fn plan_toml(plan: &[BenchTask]) -> String {
+    plan.iter().fold(String::new(), |mut text, BenchTask { id, after }| {
         write!(
             text,
             "[[task]]\nid = \"{id}\"\ntitle = \"{id}\"\ninstruction = \"do it\"\nafter = {after:?}\n"

@@ -4,9 +4,9 @@ use std::{fs, process::Command};
 
 use anyhow::{Result, ensure};
 
-use super::{Scene, beside_each_other, git};
+use super::{GraphBenchEnv, git, independent_tasks};
 use crate::{
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, time},
 };
 
@@ -26,7 +26,7 @@ cd ../repo
 git -c user.name=Bench -c user.email=bench@example.invalid merge --quiet --no-edit "work-$id"
 "#;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     for (seconds, rounds, goal) in [(1, 3, 1.25), (10, 1, 1.05)] {
         let mut ratios = Sample::default();
         for _ in 0..rounds {
@@ -46,8 +46,8 @@ fn work(seconds: u32) -> String {
 }
 
 fn by_run(seconds: u32) -> Result<f64> {
-    let scene = Scene::new(&work(seconds), &[])?;
-    let plan = beside_each_other(TASKS);
+    let scene = GraphBenchEnv::new(&work(seconds), &[])?;
+    let plan = independent_tasks(TASKS);
     let args = ["--parallel", "1", "--check", "test -f provost.toml"];
     let (run, took) = time(|| scene.run(&plan, &args));
     let run = run?;
@@ -56,8 +56,8 @@ fn by_run(seconds: u32) -> Result<f64> {
 }
 
 fn by_script(seconds: u32) -> Result<f64> {
-    let scene = Scene::new(&work(seconds), &[])?;
-    let script = scene.place.path().join("script.sh");
+    let scene = GraphBenchEnv::new(&work(seconds), &[])?;
+    let script = scene.dir.path().join("script.sh");
     fs::write(&script, SCRIPT)?;
     let (done, took) = time(|| -> Result<()> {
         for no in 0..TASKS {

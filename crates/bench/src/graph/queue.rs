@@ -6,8 +6,8 @@ use std::{fs, process::Command, time::Duration};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Scene, beside_each_other, git};
-use crate::table::{Goal, Table};
+use super::{GraphBenchEnv, git, independent_tasks};
+use crate::table::{FigureTable, Goal};
 
 const TASKS: usize = 100;
 const BAD: usize = 10;
@@ -31,13 +31,13 @@ if [ -f part-t0 ] && [ -f part-t1 ]; then while [ -e "$gate" ]; do sleep 0.02; d
 [ -z "$(cat part-* | sort | uniq -d)" ] && ! grep -q '^<<<<<<<' shared.txt
 "#;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
-    let scene = Scene::new(WORK, &[("shared.txt", "base\n"), ("check.sh", CHECK)])?;
-    let gate = scene.place.path().join("gate");
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
+    let scene = GraphBenchEnv::new(WORK, &[("shared.txt", "base\n"), ("check.sh", CHECK)])?;
+    let gate = scene.dir.path().join("gate");
     fs::write(&gate, "")?;
     let check = format!("sh check.sh {}", gate.display());
     let size = BATCH.to_string();
-    let plan = beside_each_other(TASKS);
+    let plan = independent_tasks(TASKS);
     let args = ["--parallel", "8", "--batch", &size, "--check", &check, "--detach", "--json"];
     let opened = scene.command(&plan, &args)?.output()?;
     let opened: Value =
@@ -81,7 +81,7 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a poll interval outside the measured time")]
-fn wait(scene: &Scene, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+fn wait(scene: &GraphBenchEnv, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
     loop {
         let told = scene.daemon.run(&["graph", id, "--json"])?;
         let graph = serde_json::from_slice::<Value>(&told.stdout)?["graph"].clone();
@@ -93,13 +93,13 @@ fn wait(scene: &Scene, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value
 }
 
 /// Counts the first-parent commits of the branch that fail the check.
-fn red_commits(scene: &Scene, check: &str) -> Result<usize> {
+fn red_commits(scene: &GraphBenchEnv, check: &str) -> Result<usize> {
     let repo = scene.repo();
     let branch =
         git(&repo, &["branch", "--list", "--format=%(refname:short)", "provost/*-all-of-it"])?;
     let branch = branch.lines().next().context("the run has no branch")?.to_owned();
     let commits = git(&repo, &["rev-list", "--first-parent", &format!("main..{branch}")])?;
-    let place = scene.place.path().join("at");
+    let place = scene.dir.path().join("at");
     let text = place.display().to_string();
     git(&repo, &["worktree", "add", "--quiet", "--detach", &text, "main"])?;
     let mut red = 0;

@@ -6,8 +6,9 @@ use provost_core::{
     lifecycle::State,
     plan::{Plan, PlanTask, TaskId},
     run::{
-        Around, BatchMerged, Event, Integrated, Link, PlanMade, PlanReviewed, Planning, Run,
-        RunOpened, SessionEnd, SessionEnded, SessionOwed, Stage, StageEntered, Step, TaskQueued,
+        BatchLink, BatchMerged, Event, Integrated, PlanMade, PlanReviewed, PlanningSpec, Run,
+        RunAdvanceContext, RunOpened, RunSessionOpened, RunStage, RunStep, SessionEnd,
+        SessionEnded, StageEntered, TaskQueued,
     },
     time::Moment,
     verdict::Snapshot,
@@ -15,7 +16,7 @@ use provost_core::{
 
 use crate::{
     fill,
-    table::{Goal, Table},
+    table::{FigureTable, Goal},
     timing::{Sample, time},
 };
 
@@ -23,20 +24,23 @@ const TASKS: usize = 10_000;
 /// The number of dependencies of each task.
 const AFTER: usize = 3;
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let run = half_done()?;
     let mut steps = Sample::default();
     for _ in 0..50 {
         let (next, took) = time(|| {
             let mut draft = run.clone();
-            let around = Around { now: at(), elsewhere: 0, look: &|_| None };
+            let around = RunAdvanceContext { now: at(), other_agents: 0, session: &|_| None };
             let step = draft.advance(&around);
-            if let Some(Step::With(event, _) | Step::Event(event)) = &step {
+            if let Some(RunStep::EventAndOrder(event, _) | RunStep::Event(event)) = &step {
                 draft.evolve(at(), event);
             }
             step
         });
-        ensure!(matches!(next, Some(Step::With(..))), "a task has to begin next: {next:?}");
+        ensure!(
+            matches!(next, Some(RunStep::EventAndOrder(..))),
+            "a task has to begin next: {next:?}"
+        );
         steps.add_ms(took);
     }
     let from = format!("copied, decided and folded; {}", steps.spread(" ms"));
@@ -79,24 +83,26 @@ fn plan() -> Result<Plan> {
 fn half_done() -> Result<Run> {
     let id = RunId(uuid::Uuid::from_u128(1 << 64));
     let plan = plan()?;
-    let planning = Planning { given: Some(plan.clone()), parallel: 8, ..Planning::default() };
+    let planning =
+        PlanningSpec { given: Some(plan.clone()), parallel: 8, ..PlanningSpec::default() };
     let spec = fill::run_spec(planning);
     let mut run = Run::open(id, at(), &RunOpened { spec: Box::new(spec) });
     let mut fold = |event: Event| run.evolve(at(), &event);
     fold(PlanMade { plan: Box::new(plan.clone()) }.into());
-    fold(StageEntered { stage: Stage::PlanReview }.into());
+    fold(StageEntered { stage: RunStage::PlanReview }.into());
     fold(PlanReviewed { plan: Box::new(plan.clone()), edits: 0, reason: String::new() }.into());
-    fold(StageEntered { stage: Stage::Tasks }.into());
+    fold(StageEntered { stage: RunStage::Tasks }.into());
     let mut onto = snapshot(0);
     for (no, task) in plan.tasks().iter().enumerate().take(TASKS / 2) {
         let (session, task) = (id.session(no as u32 + 1), task.id.clone());
         fold(
-            SessionOwed { session, stage: Stage::Work, cycle: 1, task: Some(task.clone()) }.into(),
+            RunSessionOpened { session, stage: RunStage::Work, cycle: 1, task: Some(task.clone()) }
+                .into(),
         );
         fold(SessionEnded { session, end: Box::new(end(no + 1)) }.into());
         fold(TaskQueued { task: task.clone() }.into());
         let (batch, merge) = (no as u32 + 1, snapshot(no + 1));
-        let links = vec![Link { task, merge: merge.clone() }];
+        let links = vec![BatchLink { task, merge: merge.clone() }];
         fold(BatchMerged { no: batch, onto, links, conflicts: Vec::new() }.into());
         fold(Integrated { batch, len: 1, head: merge.clone() }.into());
         onto = merge;

@@ -8,13 +8,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use provost_watch::rollout::{Fold, Next, Tail};
+use provost_watch::rollout::{NextLine, RolloutFold, RolloutTail};
 
 use super::{Size, size};
 use crate::{
-    daemon::Daemon,
-    happenings::Happenings,
-    table::{Goal, Table},
+    daemon::BenchDaemon,
+    event_follower::BenchEventFollower,
+    table::{FigureTable, Goal},
     timing::{Sample, time},
     wakeups,
 };
@@ -23,7 +23,7 @@ use crate::{
 const BLOCK: usize = 128 << 10;
 const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let size = size();
     let place = tempfile::Builder::new().prefix("pbw").tempdir()?;
     let rollout = write(place.path(), size)?;
@@ -61,14 +61,14 @@ fn write(place: &Path, size: Size) -> Result<PathBuf> {
 }
 
 /// Reads the file alternately with and without interpreting its lines.
-fn scan(table: &mut Table, rollout: &Path, size: Size) -> Result<()> {
+fn scan(table: &mut FigureTable, rollout: &Path, size: Size) -> Result<()> {
     // The first read warms the page cache.
-    let lines = bare(rollout)?;
+    let lines = scan_lines(rollout)?;
     let (mut ratio, mut rate) = (Sample::default(), Sample::default());
     let megabytes = size.bytes as f64 / f64::from(1 << 20);
     for _ in 0..size.rounds {
-        let (counted, bare) = time(|| bare(rollout));
-        let (told, watched) = time(|| watched(rollout));
+        let (counted, bare) = time(|| scan_lines(rollout));
+        let (told, watched) = time(|| parse_lines(rollout));
         ensure!(counted? == lines && told? == lines, "the two scans counted different lines");
         ratio.add(bare.as_secs_f64() / watched.as_secs_f64());
         rate.add(megabytes / watched.as_secs_f64());
@@ -84,7 +84,7 @@ fn scan(table: &mut Table, rollout: &Path, size: Size) -> Result<()> {
 }
 
 /// Finds the end of every line.
-fn bare(rollout: &Path) -> Result<usize> {
+fn scan_lines(rollout: &Path) -> Result<usize> {
     let (mut file, mut block, mut lines) = (File::open(rollout)?, vec![0; BLOCK], 0);
     loop {
         let read = file.read(&mut block)?;
@@ -99,9 +99,9 @@ fn bare(rollout: &Path) -> Result<usize> {
 }
 
 /// Interprets every line.
-fn watched(rollout: &Path) -> Result<usize> {
-    let (mut tail, mut fold, mut lines) = (Tail::open(rollout, 0)?, Fold::new(), 0);
-    while let Next::Line(line) = tail.next_line()? {
+fn parse_lines(rollout: &Path) -> Result<usize> {
+    let (mut tail, mut fold, mut lines) = (RolloutTail::open(rollout, 0)?, RolloutFold::new(), 0);
+    while let NextLine::Line(line) = tail.next_line()? {
         fold.line(&line, |told| drop(black_box(told)));
         lines += 1;
     }
@@ -109,11 +109,11 @@ fn watched(rollout: &Path) -> Result<usize> {
 }
 
 /// Has a daemon read the same file as the rollout of an external agent.
-fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
-    let daemon = Daemon::home()?;
+fn adopt(table: &mut FigureTable, rollout: &Path) -> Result<()> {
+    let daemon = BenchDaemon::home()?;
     daemon.start()?;
     let pid = daemon.pid()?;
-    let mut happenings = Happenings::from_now(&daemon)?;
+    let mut happenings = BenchEventFollower::from_now(&daemon)?;
     let before = peak_kib(pid)?;
     let (told, took) = time(|| {
         daemon.run(&["adopt", "--rollout", &rollout.display().to_string(), "--json"])?;
@@ -127,7 +127,7 @@ fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
         Goal::AtMost(16.0),
         &format!("peak; `provost adopt` until its open turn: {:.2} s", took.as_secs_f64()),
     );
-    let calls = wakeups::system_calls_at_rest(pid)?;
+    let calls = wakeups::count_idle_system_calls(pid)?;
     table.row(
         "system calls of that daemon in 30 s in which nothing is added to it",
         calls as f64,

@@ -17,7 +17,7 @@ pub(crate) use terminals::run as terminals;
 struct Size {
     sessions: usize,
     /// How long usage is measured.
-    looked_at: Duration,
+    measured_for: Duration,
     /// The size of the rollout.
     bytes: usize,
     rounds: usize,
@@ -27,24 +27,24 @@ struct Size {
 fn size() -> Size {
     match std::env::var_os("PROVOST_BENCH_SMALL") {
         None => {
-            Size { sessions: 20, looked_at: Duration::from_secs(30), bytes: 1 << 30, rounds: 9 }
+            Size { sessions: 20, measured_for: Duration::from_secs(30), bytes: 1 << 30, rounds: 9 }
         }
         Some(_) => {
-            Size { sessions: 3, looked_at: Duration::from_secs(3), bytes: 32 << 20, rounds: 2 }
+            Size { sessions: 3, measured_for: Duration::from_secs(3), bytes: 32 << 20, rounds: 2 }
         }
     }
 }
 
 /// Time for freshly drawn screens to settle before a measurement starts.
-const SETTLED: Duration = Duration::from_secs(3);
+const SETTLE_TIME: Duration = Duration::from_secs(3);
 
-/// Returns the usage of several processor clocks during `looked_at`, in percent of one core.
+/// Returns the usage of several processor clocks during `measured_for`, in percent of one core.
 #[expect(clippy::disallowed_methods, reason = "usage is measured over a period")]
-fn shares<const N: usize>(
+fn cpu_shares<const N: usize>(
     looked_at: Duration,
     used: impl Fn() -> anyhow::Result<[f64; N]>,
 ) -> anyhow::Result<[f64; N]> {
-    std::thread::sleep(SETTLED);
+    std::thread::sleep(SETTLE_TIME);
     let (began, before) = (crate::timing::now(), used()?);
     std::thread::sleep(looked_at);
     let (after, took) = (used()?, began.elapsed());

@@ -11,41 +11,41 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
+use provost_watch::rollout::{CodexHomes, NextLine, RolloutEvent, RolloutFold, RolloutTail};
 use serde_json::Value;
 
-use super::{Size, shares, size};
+use super::{Size, cpu_shares, size};
 use crate::{
-    codex::{Scene, with_codex},
-    daemon::{TICK_MS, processor_ms},
-    table::{Goal, Table},
+    codex::{CodexBenchEnv, with_codex},
+    daemon::{TICK_MS, cpu_ms},
+    table::{FigureTable, Goal},
     timing::now,
 };
 
 /// Time limit for an agent to reach its prompt.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Delay between typing a text at a prompt and pressing Enter, as when a user types.
-const TYPED: Duration = Duration::from_millis(500);
+const ENTER_DELAY: Duration = Duration::from_millis(500);
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     with_codex(table, in_panes)
 }
 
-fn in_panes(table: &mut Table, codex: &Path) -> Result<()> {
+fn in_panes(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let size = size();
-    let scene = Scene::new(codex, &scenario(size))?;
-    let people = People::begin(&scene, size)?;
+    let scene = CodexBenchEnv::new(codex, &scenario(size))?;
+    let people = ExternalPanes::begin(&scene, size)?;
     // The processor time tmux needs to display the panes, before anyone watches.
-    let [at_prompts] = people.alone()?;
+    let [at_prompts] = people.measure_unwatched()?;
     people.work()?;
-    let [at_work] = people.alone()?;
-    let mut happenings = scene.happenings()?;
+    let [at_work] = people.measure_unwatched()?;
+    let mut happenings = scene.follow_events()?;
     let ids = people.adopt()?;
-    happenings.in_each(&ids, "pane.seen")?;
-    people.watched(table, "at work, each with a spinner", at_work)?;
+    happenings.wait_in_each_session(&ids, "pane.seen")?;
+    people.measure_watched(table, "at work, each with a spinner", at_work)?;
     (0..size.sessions).for_each(|no| scene.model.release(&format!("work-{no}")));
-    happenings.in_each(&ids, "turn.ended")?;
-    people.watched(table, "at their prompts", at_prompts)
+    happenings.wait_in_each_session(&ids, "turn.ended")?;
+    people.measure_watched(table, "at their prompts", at_prompts)
 }
 
 /// Each agent has its own conversation: it answers, then works behind a gate.
@@ -68,16 +68,16 @@ turn = [
 }
 
 /// A tmux server with one agent per session. Dropping it kills the server.
-struct People<'a> {
-    scene: &'a Scene<'a>,
+struct ExternalPanes<'a> {
+    scene: &'a CodexBenchEnv<'a>,
     size: Size,
     home: PathBuf,
     socket: PathBuf,
 }
 
-impl<'a> People<'a> {
+impl<'a> ExternalPanes<'a> {
     /// Starts all agents one by one, until each is idle at its prompt.
-    fn begin(scene: &'a Scene<'a>, size: Size) -> Result<People<'a>> {
+    fn begin(scene: &'a CodexBenchEnv<'a>, size: Size) -> Result<ExternalPanes<'a>> {
         let home = scene.fresh_home("people")?;
         let trust = format!(
             "\n[projects.{:?}]\ntrust_level = \"trusted\"\n",
@@ -86,7 +86,7 @@ impl<'a> People<'a> {
         let mut config = OpenOptions::new().append(true).open(home.join("config.toml"))?;
         config.write_all(trust.as_bytes())?;
         let socket = home.join("tmux.sock");
-        let people = People { scene, size, home, socket };
+        let people = ExternalPanes { scene, size, home, socket };
         for no in 0..size.sessions {
             let line = format!(
                 "cd {} && CODEX_HOME={} exec {} 'Begin.'",
@@ -96,7 +96,7 @@ impl<'a> People<'a> {
             );
             let new = ["new-session", "-d", "-x", "120", "-y", "40", "-s", &format!("agent-{no}")];
             people.tmux(&[&new[..], &["sh", "-c", &line]].concat())?;
-            people.until(no + 1)?;
+            people.wait_for_turns(no + 1)?;
         }
         Ok(people)
     }
@@ -116,10 +116,10 @@ impl<'a> People<'a> {
 
     /// Waits until `turns` turns have ended, according to the agents' rollouts.
     #[expect(clippy::disallowed_methods, reason = "external files are polled")]
-    fn until(&self, turns: usize) -> Result<()> {
+    fn wait_for_turns(&self, turns: usize) -> Result<()> {
         let since = now();
-        while ended(&self.home)? < turns {
-            ensure!(since.elapsed() < PATIENCE, "timed out waiting for {turns} turns to end");
+        while count_ended_turns(&self.home)? < turns {
+            ensure!(since.elapsed() < PROMPT_TIMEOUT, "timed out waiting for {turns} turns to end");
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
@@ -131,7 +131,7 @@ impl<'a> People<'a> {
         for no in 0..self.size.sessions {
             let pane = format!("=agent-{no}:");
             self.tmux(&["send-keys", "-t", &pane, "-l", "Go on."])?;
-            thread::sleep(TYPED);
+            thread::sleep(ENTER_DELAY);
             self.tmux(&["send-keys", "-t", &pane, "Enter"])?;
             self.scene.model.wait_for_hold(&format!("work-{no}"));
         }
@@ -140,14 +140,14 @@ impl<'a> People<'a> {
 
     /// Adopts all agents by process id. Provost detects by itself that they run in panes.
     fn adopt(&self) -> Result<Vec<String>> {
-        let seen = self.scene.told(&["discover", "--json"])?;
+        let seen = self.scene.run_json(&["discover", "--json"])?;
         let agents = seen["agents"].as_array().context("the reply has no agents")?;
         let cwd = fs::canonicalize(self.scene.repository())?;
         let ours = |one: &&Value| one["cwd"].as_str() == cwd.to_str() && one["pane"].is_object();
         let pids: Vec<String> = agents.iter().filter(ours).map(|a| a["pid"].to_string()).collect();
         ensure!(pids.len() == self.size.sessions, "{} agents were discovered in panes", pids.len());
         let adopt = |pid: &String| {
-            let told = self.scene.told(&["adopt", "--pid", pid, "--json"])?;
+            let told = self.scene.run_json(&["adopt", "--pid", pid, "--json"])?;
             told["id"].as_str().map(str::to_owned).context("the reply has no session id")
         };
         pids.iter().map(adopt).collect()
@@ -158,19 +158,19 @@ impl<'a> People<'a> {
     }
 
     /// Measures the share of one core that tmux uses when nothing watches it.
-    fn alone(&self) -> Result<[f64; 1]> {
+    fn measure_unwatched(&self) -> Result<[f64; 1]> {
         let server = self.server()?;
-        shares(self.size.looked_at, || Ok([processor_ms(server)?]))
+        cpu_shares(self.size.measured_for, || Ok([cpu_ms(server)?]))
     }
 
     /// Measures the daemon's usage and the growth of tmux's. Each query runs a tmux client as a child of the
     /// daemon.
-    fn watched(&self, table: &mut Table, doing: &str, alone: f64) -> Result<()> {
+    fn measure_watched(&self, table: &mut FigureTable, doing: &str, alone: f64) -> Result<()> {
         let (daemon, server) = (self.scene.daemon.pid()?, self.server()?);
-        let used = || Ok([processor_ms(daemon)?, clients(daemon)?, processor_ms(server)?]);
-        let [daemon, clients, tmux] = shares(self.size.looked_at, used)?;
+        let used = || Ok([cpu_ms(daemon)?, client_cpu_ms(daemon)?, cpu_ms(server)?]);
+        let [daemon, clients, tmux] = cpu_shares(self.size.measured_for, used)?;
         let growth = (tmux - alone).max(0.0);
-        let (sessions, seconds) = (self.size.sessions, self.size.looked_at.as_secs());
+        let (sessions, seconds) = (self.size.sessions, self.size.measured_for.as_secs());
         table.row(
             &format!("{sessions} agents of others in panes {doing}: daemon and tmux's growth, of one core"),
             daemon + clients + growth,
@@ -184,7 +184,7 @@ impl<'a> People<'a> {
     }
 }
 
-impl Drop for People<'_> {
+impl Drop for ExternalPanes<'_> {
     fn drop(&mut self) {
         // A failed measurement may have no server.
         self.tmux(&["kill-server"]).ok();
@@ -192,7 +192,7 @@ impl Drop for People<'_> {
 }
 
 /// Returns the processor time of the tmux clients that the daemon has run. The daemon has no other children here.
-fn clients(daemon: u32) -> Result<f64> {
+fn client_cpu_ms(daemon: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{daemon}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
     // After the name: the state is field 3; the times of reaped children are fields 16 and 17.
@@ -201,12 +201,14 @@ fn clients(daemon: u32) -> Result<f64> {
 }
 
 /// Counts the ended turns in all conversations of a home.
-fn ended(home: &Path) -> Result<usize> {
+fn count_ended_turns(home: &Path) -> Result<usize> {
     let mut turns = 0;
-    for rollout in Places::new(vec![home.to_owned()]).newest(100).rollouts {
-        let (mut tail, mut fold) = (Tail::open(&rollout.path, 0)?, Fold::new());
-        while let Next::Line(line) = tail.next_line()? {
-            fold.line(&line, |told| turns += usize::from(matches!(told, Told::TurnEnded { .. })));
+    for rollout in CodexHomes::new(vec![home.to_owned()]).newest(100).rollouts {
+        let (mut tail, mut fold) = (RolloutTail::open(&rollout.path, 0)?, RolloutFold::new());
+        while let NextLine::Line(line) = tail.next_line()? {
+            fold.line(&line, |told| {
+                turns += usize::from(matches!(told, RolloutEvent::TurnEnded { .. }))
+            });
         }
     }
     Ok(turns)

@@ -10,23 +10,23 @@ use rustix::{
 };
 use serde_json::Value;
 
-use super::{Size, shares, size};
+use super::{Size, cpu_shares, size};
 use crate::{
-    codex::{Scene, with_codex},
-    daemon::processor_ms,
-    happenings::Happenings,
-    table::{Goal, Table},
+    codex::{CodexBenchEnv, with_codex},
+    daemon::cpu_ms,
+    event_follower::BenchEventFollower,
+    table::{FigureTable, Goal},
     timing::{Sample, now},
 };
 
-pub(crate) fn run(table: &mut Table) -> Result<()> {
+pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     with_codex(table, in_terminals)
 }
 
-fn in_terminals(table: &mut Table, codex: &Path) -> Result<()> {
+fn in_terminals(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let size = size();
-    let scene = Scene::new(codex, &scenario(size))?;
-    let mut all = Terminals::begin(&scene, size)?;
+    let scene = CodexBenchEnv::new(codex, &scenario(size))?;
+    let mut all = TerminalSessions::begin(&scene, size)?;
     all.cost(table, "at their prompts")?;
     all.ends_of_turns(table)?;
     all.approvals(table)?;
@@ -60,61 +60,61 @@ turn = [
 }
 
 /// The sessions, in the order of their conversations.
-struct Terminals<'a> {
-    scene: &'a Scene<'a>,
+struct TerminalSessions<'a> {
+    scene: &'a CodexBenchEnv<'a>,
     size: Size,
-    happenings: Happenings,
+    happenings: BenchEventFollower,
     ids: Vec<String>,
 }
 
-impl<'a> Terminals<'a> {
+impl<'a> TerminalSessions<'a> {
     /// Starts all sessions one by one, until each is idle at its prompt.
-    fn begin(scene: &'a Scene<'a>, size: Size) -> Result<Terminals<'a>> {
-        let mut happenings = scene.happenings()?;
+    fn begin(scene: &'a CodexBenchEnv<'a>, size: Size) -> Result<TerminalSessions<'a>> {
+        let mut happenings = scene.follow_events()?;
         let trust = scene.repository().display().to_string();
         let mut ids = Vec::new();
         for _ in 0..size.sessions {
-            let id = scene.opened(&["--tty", "--accept-trust", &trust, "Begin."])?;
-            happenings.of(&id, "turn.ended")?;
+            let id = scene.spawn_session(&["--tty", "--accept-trust", &trust, "Begin."])?;
+            happenings.wait_in_session(&id, "turn.ended")?;
             ids.push(id);
         }
-        Ok(Terminals { scene, size, happenings, ids })
+        Ok(TerminalSessions { scene, size, happenings, ids })
     }
 
     /// Starts a turn of one agent and waits until the model reaches its gate.
     fn send(&self, no: usize, door: &str) -> Result<()> {
-        self.scene.told(&["send", &self.ids[no], "Go on.", "--json"])?;
+        self.scene.run_json(&["send", &self.ids[no], "Go on.", "--json"])?;
         self.scene.model.wait_for_hold(&format!("{door}-{no}"));
         Ok(())
     }
 
     /// Measures from the moment the model may finish until the resulting event. Includes the time that Codex itself
     /// takes.
-    fn after(&mut self, no: usize, door: &str, kind: &str) -> Result<Duration> {
+    fn time_until(&mut self, no: usize, door: &str, kind: &str) -> Result<Duration> {
         self.send(no, door)?;
         let released = now();
         self.scene.model.release(&format!("{door}-{no}"));
-        let seen = self.happenings.of(&self.ids[no], kind)?;
+        let seen = self.happenings.wait_in_session(&self.ids[no], kind)?;
         Ok(seen.saturating_duration_since(released))
     }
 
-    fn ends_of_turns(&mut self, table: &mut Table) -> Result<()> {
+    fn ends_of_turns(&mut self, table: &mut FigureTable) -> Result<()> {
         let mut delays = Sample::default();
         for no in 0..self.size.sessions {
-            delays.add_ms(self.after(no, "end", "turn.ended")?);
+            delays.add_ms(self.time_until(no, "end", "turn.ended")?);
         }
         self.row(table, "end of a turn → seen, p95", &delays, 500.0);
         Ok(())
     }
 
-    fn approvals(&mut self, table: &mut Table) -> Result<()> {
+    fn approvals(&mut self, table: &mut FigureTable) -> Result<()> {
         let mut delays = Sample::default();
         for no in 0..self.size.sessions {
-            delays.add_ms(self.after(no, "ask", "request.opened")?);
-            let row = self.scene.told(&["status", &self.ids[no], "--json"])?;
+            delays.add_ms(self.time_until(no, "ask", "request.opened")?);
+            let row = self.scene.run_json(&["status", &self.ids[no], "--json"])?;
             let request = row["requests"][0]["id"].as_str().context("a request")?;
-            self.scene.told(&["approve", request, "--json"])?;
-            self.happenings.of(&self.ids[no], "turn.ended")?;
+            self.scene.run_json(&["approve", request, "--json"])?;
+            self.happenings.wait_in_session(&self.ids[no], "turn.ended")?;
         }
         self.row(table, "an approval → asked for, p95", &delays, 1_000.0);
         Ok(())
@@ -126,17 +126,17 @@ impl<'a> Terminals<'a> {
     }
 
     /// Kills each agent. A bare pidfd watcher measures the real exit time.
-    fn exits(&mut self, table: &mut Table) -> Result<()> {
+    fn exits(&mut self, table: &mut FigureTable) -> Result<()> {
         let mut delays = Sample::default();
         for id in &self.ids {
-            let row: Value = self.scene.told(&["status", id, "--json"])?;
+            let row: Value = self.scene.run_json(&["status", id, "--json"])?;
             let pid = row["launches"][0]["pid"].as_i64().context("a process")?;
             let pid = Pid::from_raw(i32::try_from(pid)?).context("a process")?;
             let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
             pidfd_send_signal(&pidfd, Signal::KILL)?;
             poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None)?;
             let ended = now();
-            let seen = self.happenings.of(id, "process.ended")?;
+            let seen = self.happenings.wait_in_session(id, "process.ended")?;
             delays.add_ms(seen.saturating_duration_since(ended));
         }
         self.row(table, "exit → seen, after a bare pidfd saw it, p95", &delays, 250.0);
@@ -144,9 +144,9 @@ impl<'a> Terminals<'a> {
     }
 
     /// Measures the share of one core that the daemon and the holders use together. tmux is not involved.
-    fn cost(&self, table: &mut Table, doing: &str) -> Result<()> {
-        let [daemon, holders] = shares(self.size.looked_at, || self.used())?;
-        let (sessions, seconds) = (self.size.sessions, self.size.looked_at.as_secs());
+    fn cost(&self, table: &mut FigureTable, doing: &str) -> Result<()> {
+        let [daemon, holders] = cpu_shares(self.size.measured_for, || self.used())?;
+        let (sessions, seconds) = (self.size.sessions, self.size.measured_for.as_secs());
         table.row(
             &format!("{sessions} terminals {doing}: daemon and holders, of one core"),
             daemon + holders,
@@ -160,12 +160,12 @@ impl<'a> Terminals<'a> {
     fn used(&self) -> Result<[f64; 2]> {
         let mut holders = 0.0;
         for pid in self.scene.daemon.holders()? {
-            holders += processor_ms(pid)?;
+            holders += cpu_ms(pid)?;
         }
-        Ok([processor_ms(self.scene.daemon.pid()?)?, holders])
+        Ok([cpu_ms(self.scene.daemon.pid()?)?, holders])
     }
 
-    fn row(&self, table: &mut Table, what: &str, delays: &Sample, most: f64) {
+    fn row(&self, table: &mut FigureTable, what: &str, delays: &Sample, most: f64) {
         table.row(
             &format!("{} terminals: {what}", self.size.sessions),
             delays.quantile(0.95),

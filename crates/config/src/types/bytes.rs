@@ -3,11 +3,11 @@
 use serde_json::{Value as Json, json};
 
 use super::units;
-use crate::node::{Item, Node};
-use crate::problem::{Fault, quote};
-use crate::shape::Shape;
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ValueFault, quote};
+use crate::shape::ValueShape;
 use crate::suggest::nearest;
-use crate::value::{Value, invalid, text};
+use crate::value::{ConfigValue, invalid, text};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,13 +36,13 @@ impl Bytes {
     }
 }
 
-impl Value for Bytes {
-    fn shape() -> Shape {
-        Shape::Size
+impl ConfigValue for Bytes {
+    fn shape() -> ValueShape {
+        ValueShape::Size
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        if let Item::Integer(bytes) = node.item {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        if let NodeValue::Integer(bytes) = node.item {
             return u64::try_from(bytes)
                 .map(Self)
                 .map_err(|_| invalid(node, "a size cannot be negative"));

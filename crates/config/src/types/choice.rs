@@ -2,20 +2,20 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Item, Node};
-use crate::problem::{Fault, ProblemKind};
-use crate::shape::Shape;
-use crate::value::{Value, wrong_type};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ProblemKind, ValueFault};
+use crate::shape::ValueShape;
+use crate::value::{ConfigValue, wrong_type};
 
 /// An option that is on, off, or unset; off hides the value of a lower layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice<T> {
+pub enum Switchable<T> {
     Unset,
     Off,
     On(T),
 }
 
-impl<T> Choice<T> {
+impl<T> Switchable<T> {
     /// The value, if the option is on.
     pub fn on(&self) -> Option<&T> {
         match self {
@@ -25,12 +25,12 @@ impl<T> Choice<T> {
     }
 }
 
-impl<T: Value> Value for Choice<T> {
-    fn shape() -> Shape {
-        Shape::OrOff(Box::new(T::shape()))
+impl<T: ConfigValue> ConfigValue for Switchable<T> {
+    fn shape() -> ValueShape {
+        ValueShape::OrOff(Box::new(T::shape()))
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         if is_off(node) {
             return Ok(Self::Off);
         }
@@ -46,7 +46,7 @@ impl<T: Value> Value for Choice<T> {
     }
 
     fn amount(&self) -> Option<u64> {
-        self.on().and_then(Value::amount)
+        self.on().and_then(ConfigValue::amount)
     }
 
     fn unset() -> Option<Self> {
@@ -55,19 +55,21 @@ impl<T: Value> Value for Choice<T> {
 }
 
 /// Mentions off in the error for a value of an entirely wrong type.
-fn mention_off<T: Value>(node: &Node, faults: Vec<Fault>) -> Vec<Fault> {
+fn mention_off<T: ConfigValue>(node: &ValueNode, faults: Vec<ValueFault>) -> Vec<ValueFault> {
     let altogether =
-        |fault: &Fault| fault.kind == ProblemKind::WrongType && fault.span == node.span;
-    if faults.iter().any(altogether) { wrong_type::<Choice<T>>(node) } else { faults }
+        |fault: &ValueFault| fault.kind == ProblemKind::WrongType && fault.span == node.span;
+    if faults.iter().any(altogether) { wrong_type::<Switchable<T>>(node) } else { faults }
 }
 
-fn is_off(node: &Node) -> bool {
+fn is_off(node: &ValueNode) -> bool {
     match &node.item {
-        Item::Switch(on) => !on,
-        Item::Text(text) => text == "off",
-        Item::Written(text) => text == "off" || text == "false",
-        Item::Integer(_) | Item::Float(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => {
-            false
-        }
+        NodeValue::Switch(on) => !on,
+        NodeValue::Text(text) => text == "off",
+        NodeValue::Plain(text) => text == "off" || text == "false",
+        NodeValue::Integer(_)
+        | NodeValue::Float(_)
+        | NodeValue::List(_)
+        | NodeValue::Table(_)
+        | NodeValue::Other(_) => false,
     }
 }

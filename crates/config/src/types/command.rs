@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::node::{Item, Name, Node};
-use crate::problem::{Fault, ProblemKind};
-use crate::shape::Shape;
+use crate::node::{KeyName, NodeValue, ValueNode};
+use crate::problem::{ProblemKind, ValueFault};
+use crate::shape::ValueShape;
 use crate::suggest;
 use crate::table::{OUTPUT, TIME};
 use crate::types::Bytes;
-use crate::value::{Value, bounded, invalid, text, wrong_type};
+use crate::value::{ConfigValue, bounded, invalid, text, wrong_type};
 
 /// A command: one line for the shell, or a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum CommandSpec {
     /// Passed to `sh -c`.
     Shell(String),
     /// Run without a shell.
@@ -28,7 +28,7 @@ pub struct Argv(Vec<String>);
 /// A command that runs on an event, with the limits that apply to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    pub command: Command,
+    pub command: CommandSpec,
     pub time_limit: Duration,
     pub output_limit: Bytes,
 }
@@ -36,7 +36,7 @@ pub struct Hook {
 /// A hook as written: missing limits come from `hooks.time_limit` and `hooks.output_limit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookSpec {
-    pub(crate) command: Command,
+    pub(crate) command: CommandSpec,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) output_limit: Option<Bytes>,
 }
@@ -55,20 +55,22 @@ impl Argv {
     }
 }
 
-impl Value for Command {
-    fn shape() -> Shape {
-        Shape::Command
+impl ConfigValue for CommandSpec {
+    fn shape() -> ValueShape {
+        ValueShape::Command
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         match &node.item {
-            Item::Text(line) | Item::Written(line) => shell_line(node, line).map(Self::Shell),
-            Item::List(_) => Argv::read(node).map(Self::Argv),
-            Item::Switch(_)
-            | Item::Integer(_)
-            | Item::Float(_)
-            | Item::Table(_)
-            | Item::Other(_) => Err(wrong_type::<Self>(node)),
+            NodeValue::Text(line) | NodeValue::Plain(line) => {
+                shell_line(node, line).map(Self::Shell)
+            }
+            NodeValue::List(_) => Argv::read(node).map(Self::Argv),
+            NodeValue::Switch(_)
+            | NodeValue::Integer(_)
+            | NodeValue::Float(_)
+            | NodeValue::Table(_)
+            | NodeValue::Other(_) => Err(wrong_type::<Self>(node)),
         }
     }
 
@@ -80,13 +82,13 @@ impl Value for Command {
     }
 }
 
-impl Value for Argv {
-    fn shape() -> Shape {
-        Shape::Argv
+impl ConfigValue for Argv {
+    fn shape() -> ValueShape {
+        ValueShape::Argv
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        let Item::List(nodes) = &node.item else {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        let NodeValue::List(nodes) = &node.item else {
             return Err(wrong_type::<Self>(node));
         };
         let words = nodes.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
@@ -101,19 +103,25 @@ impl Value for Argv {
     }
 }
 
-impl Value for HookSpec {
-    fn shape() -> Shape {
-        Shape::Hook
+impl ConfigValue for HookSpec {
+    fn shape() -> ValueShape {
+        ValueShape::Hook
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         match &node.item {
-            Item::Table(fields) => hook_table(node, fields),
-            Item::Text(_) | Item::Written(_) | Item::List(_) => Command::read(node)
-                .map(|command| Self { command, time_limit: None, output_limit: None }),
-            Item::Switch(_) | Item::Integer(_) | Item::Float(_) | Item::Other(_) => {
-                Err(wrong_type::<Self>(node))
+            NodeValue::Table(fields) => hook_table(node, fields),
+            NodeValue::Text(_) | NodeValue::Plain(_) | NodeValue::List(_) => {
+                CommandSpec::read(node).map(|command| Self {
+                    command,
+                    time_limit: None,
+                    output_limit: None,
+                })
             }
+            NodeValue::Switch(_)
+            | NodeValue::Integer(_)
+            | NodeValue::Float(_)
+            | NodeValue::Other(_) => Err(wrong_type::<Self>(node)),
         }
     }
 
@@ -128,19 +136,19 @@ impl Value for HookSpec {
     }
 }
 
-fn shell_line(node: &Node, line: &str) -> Result<String, Vec<Fault>> {
+fn shell_line(node: &ValueNode, line: &str) -> Result<String, Vec<ValueFault>> {
     if line.trim().is_empty() {
         return Err(invalid(node, "the command is empty"));
     }
     without_nul(node, line)
 }
 
-fn argument(node: &Node) -> Result<String, Vec<Fault>> {
+fn argument(node: &ValueNode) -> Result<String, Vec<ValueFault>> {
     without_nul(node, text::<Argv>(node)?)
 }
 
 /// Rejects a NUL: no argument of a process can contain one, so the value could never run.
-fn without_nul(node: &Node, text: &str) -> Result<String, Vec<Fault>> {
+fn without_nul(node: &ValueNode, text: &str) -> Result<String, Vec<ValueFault>> {
     if text.contains('\0') {
         Err(invalid(node, "it contains a NUL character"))
     } else {
@@ -151,12 +159,15 @@ fn without_nul(node: &Node, text: &str) -> Result<String, Vec<Fault>> {
 /// The fields of a hook's table.
 const FIELDS: [&str; 3] = ["command", "time_limit", "output_limit"];
 
-fn hook_table(node: &Node, fields: &[(Name, Node)]) -> Result<HookSpec, Vec<Fault>> {
+fn hook_table(
+    node: &ValueNode,
+    fields: &[(KeyName, ValueNode)],
+) -> Result<HookSpec, Vec<ValueFault>> {
     let (mut command, mut time_limit, mut output_limit) = (None, None, None);
     let mut faults = Vec::new();
     for (name, value) in fields {
         let read = match name.text.as_str() {
-            "command" => Command::read(value).map(|read| command = Some(read)),
+            "command" => CommandSpec::read(value).map(|read| command = Some(read)),
             "time_limit" => bounded(value, TIME).map(|read| time_limit = Some(read)),
             "output_limit" => bounded(value, OUTPUT).map(|read| output_limit = Some(read)),
             unknown => Err(vec![unknown_field(name, unknown)]),
@@ -166,7 +177,7 @@ fn hook_table(node: &Node, fields: &[(Name, Node)]) -> Result<HookSpec, Vec<Faul
     let has_command = fields.iter().any(|(name, _)| name.text == "command");
     if !has_command {
         faults.push(below(
-            Fault::new(ProblemKind::Missing, &node.span, "a hook needs a command"),
+            ValueFault::new(ProblemKind::Missing, &node.span, "a hook needs a command"),
             "command",
         ));
     }
@@ -176,10 +187,10 @@ fn hook_table(node: &Node, fields: &[(Name, Node)]) -> Result<HookSpec, Vec<Faul
     }
 }
 
-fn below(fault: Fault, field: &str) -> Fault {
-    Fault { below: Some(field.to_owned()), ..fault }
+fn below(fault: ValueFault, field: &str) -> ValueFault {
+    ValueFault { below: Some(field.to_owned()), ..fault }
 }
 
-fn unknown_field(name: &Name, unknown: &str) -> Fault {
-    Fault::new(ProblemKind::UnknownKey, &name.span, suggest::among(unknown, &FIELDS))
+fn unknown_field(name: &KeyName, unknown: &str) -> ValueFault {
+    ValueFault::new(ProblemKind::UnknownKey, &name.span, suggest::suggest_among(unknown, &FIELDS))
 }

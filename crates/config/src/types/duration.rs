@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Item, Node};
-use crate::problem::{Fault, quote};
-use crate::shape::Shape;
-use crate::value::{Value, digits, invalid, text, wrong_type};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ValueFault, quote};
+use crate::shape::ValueShape;
+use crate::value::{ConfigValue, digits, invalid, text, wrong_type};
 
 /// The units and their milliseconds, largest first, which is also the required order.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-impl Value for Duration {
-    fn shape() -> Shape {
-        Shape::Duration
+impl ConfigValue for Duration {
+    fn shape() -> ValueShape {
+        ValueShape::Duration
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        if let Item::Integer(seconds) = node.item {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        if let NodeValue::Integer(seconds) = node.item {
             let seconds = u64::try_from(seconds)
                 .map_err(|_| invalid(node, "a duration cannot be negative"))?;
             return whole_seconds(seconds).map_err(|why| invalid(node, why));
         }
-        if matches!(node.item, Item::Float(_)) {
+        if matches!(node.item, NodeValue::Float(_)) {
             return Err(wrong_type::<Self>(node));
         }
         let text = text::<Self>(node)?;

@@ -4,31 +4,31 @@ pub(crate) mod bytes;
 mod choice;
 mod command;
 pub(crate) mod duration;
+mod evidence;
+mod keyword;
 mod names;
 mod paths;
 pub(crate) mod price;
 mod prompt;
-mod proofs;
 mod rules;
-mod texts;
+mod text;
 pub(crate) mod tokens;
 mod units;
-mod words;
 
 pub use bytes::Bytes;
-pub use choice::Choice;
+pub use choice::Switchable;
 pub(crate) use command::HookSpec;
-pub use command::{Argv, Command, Hook};
+pub use command::{Argv, CommandSpec, Hook};
+pub use evidence::EvidenceTexts;
+pub use keyword::{
+    Act, Approvals, CleanUp, Color, CommentAuthors, Driver, Escalation, Land, On, PlanMode,
+    ReviewMode, Sandbox,
+};
 pub use names::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 pub(crate) use names::{is_safe, name_fault_of, variable_name_fault};
 pub use paths::{BranchPrefix, RelativePattern};
 pub use price::Price;
 pub use prompt::{PLACEHOLDERS, Prompt};
-pub use proofs::Proofs;
 pub use rules::{ApprovalRule, RulesVersion};
-pub use texts::{FilePath, Label, Line};
-pub use tokens::Tokens;
-pub use words::{
-    Act, Approvals, CleanUp, Color, CommentAuthors, Driver, Escalation, Land, On, PlanMode,
-    ReviewMode, Sandbox,
-};
+pub use text::{FilePath, NameLabel, TextLine};
+pub use tokens::TokenAmount;

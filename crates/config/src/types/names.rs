@@ -6,10 +6,10 @@ use std::fmt;
 use serde_json::{Value as Json, json};
 
 use crate::environment::PREFIX;
-use crate::node::Node;
-use crate::problem::{Fault, quote};
-use crate::shape::{Limits, Shape, Wording};
-use crate::value::{Chosen, Setting, Value, invalid, text};
+use crate::node::ValueNode;
+use crate::problem::{ValueFault, quote};
+use crate::shape::{TextLabel, ValueLimits, ValueShape};
+use crate::value::{ConfigField, ConfigValue, EffectiveValues, invalid, text};
 
 /// The variables that every child gets if they are set: those that programs need to find other
 /// programs, their user and their language. None of them grants access to anything.
@@ -116,12 +116,12 @@ pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
     })
 }
 
-impl Value for NamePatterns {
-    fn shape() -> Shape {
-        Shape::List(Box::new(<NamePattern as Value>::shape()))
+impl ConfigValue for NamePatterns {
+    fn shape() -> ValueShape {
+        ValueShape::List(Box::new(<NamePattern as ConfigValue>::shape()))
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         Vec::read(node).map(Self)
     }
 
@@ -130,12 +130,12 @@ impl Value for NamePatterns {
     }
 }
 
-impl Value for NamePattern {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "variable name", many: "variable names" })
+impl ConfigValue for NamePattern {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "variable name", many: "variable names" })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let text = text::<Self>(node)?;
         let start = text.strip_suffix('*').unwrap_or(text);
         if start.is_empty() {
@@ -155,12 +155,12 @@ impl Value for NamePattern {
     }
 }
 
-impl Value for Variable {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "text or `$NAME`", many: "texts" })
+impl ConfigValue for Variable {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "text or `$NAME`", many: "texts" })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let text = text::<Self>(node)?;
         if text.contains('\0') {
             return Err(invalid(node, "it contains a NUL character"));
@@ -176,16 +176,16 @@ impl Value for Variable {
     }
 }
 
-impl Setting for Variables {
-    fn shape() -> Shape {
-        <Variable as Value>::shape()
+impl ConfigField for Variables {
+    fn shape() -> ValueShape {
+        <Variable as ConfigValue>::shape()
     }
 
-    fn check(node: &Node, limits: Limits) -> Result<Json, Vec<Fault>> {
-        <Variable as Setting>::check(node, limits)
+    fn check(node: &ValueNode, limits: ValueLimits) -> Result<Json, Vec<ValueFault>> {
+        <Variable as ConfigField>::check(node, limits)
     }
 
-    fn take(chosen: &Chosen, name: &str) -> Self {
+    fn take(chosen: &EffectiveValues, name: &str) -> Self {
         let read = |node| Variable::read(node).expect("every chosen value was checked");
         Self(chosen.below(name).map(|(variable, node)| (variable.to_owned(), read(node))).collect())
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_reference_is_marked_and_anything_else_is_literal() {
+    fn only_whole_reference_is_resolved() {
         assert_eq!(reference("$TOKEN"), Some("TOKEN"));
         assert_eq!(reference("${TOKEN}"), Some("TOKEN"));
         for literal in

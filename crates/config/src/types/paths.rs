@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::Node;
-use crate::problem::Fault;
-use crate::shape::{Shape, Wording};
-use crate::value::{Value, invalid, text};
+use crate::node::ValueNode;
+use crate::problem::ValueFault;
+use crate::shape::{TextLabel, ValueShape};
+use crate::value::{ConfigValue, invalid, text};
 
 /// A path or glob that stays below the worktree's root and outside its `.git`. The code that opens
 /// it has to reject links on the way.
@@ -36,12 +36,15 @@ impl fmt::Display for BranchPrefix {
     }
 }
 
-impl Value for RelativePattern {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "relative path or glob", many: "relative paths or globs" })
+impl ConfigValue for RelativePattern {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel {
+            one: "relative path or glob",
+            many: "relative paths or globs",
+        })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let text = text::<Self>(node)?;
         match path_fault(text) {
             Some(why) => Err(invalid(node, why)),
@@ -54,12 +57,12 @@ impl Value for RelativePattern {
     }
 }
 
-impl Value for BranchPrefix {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "branch prefix", many: "branch prefixes" })
+impl ConfigValue for BranchPrefix {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "branch prefix", many: "branch prefixes" })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let text = text::<Self>(node)?;
         if text.split('/').all(is_branch_part) {
             Ok(Self(text.to_owned()))
@@ -134,13 +137,16 @@ mod tests {
     #[test]
     fn branch_prefixes_make_valid_references() {
         for prefix in ["provost", "team/provost", "a.b", "x_1"] {
-            assert!(BranchPrefix::read(&Node::written(prefix)).is_ok(), "{prefix}");
+            assert!(BranchPrefix::read(&ValueNode::written(prefix)).is_ok(), "{prefix}");
         }
         for prefix in [
             "", "/", "a/", "/a", "a//b", "-a", ".a", "a.", "a.lock", "a..b", "a b", "a~", "a:",
             "é", "@{",
         ] {
-            assert!(BranchPrefix::read(&Node::written(prefix)).is_err(), "{prefix:?} was taken");
+            assert!(
+                BranchPrefix::read(&ValueNode::written(prefix)).is_err(),
+                "{prefix:?} was taken"
+            );
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Item, Node};
-use crate::problem::{Fault, quote};
-use crate::shape::Shape;
-use crate::value::{Value, digits, invalid, text};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ValueFault, quote};
+use crate::shape::ValueShape;
+use crate::value::{ConfigValue, digits, invalid, text};
 
 /// A price, in millionths of its currency's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,21 +22,21 @@ impl Price {
     }
 }
 
-impl Value for Price {
-    fn shape() -> Shape {
-        Shape::Price
+impl ConfigValue for Price {
+    fn shape() -> ValueShape {
+        ValueShape::Price
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let written = match &node.item {
-            Item::Integer(whole) => whole.to_string(),
-            Item::Float(number) => number.clone(),
-            Item::Switch(_)
-            | Item::Text(_)
-            | Item::List(_)
-            | Item::Table(_)
-            | Item::Written(_)
-            | Item::Other(_) => text::<Self>(node)?.to_owned(),
+            NodeValue::Integer(whole) => whole.to_string(),
+            NodeValue::Float(number) => number.clone(),
+            NodeValue::Switch(_)
+            | NodeValue::Text(_)
+            | NodeValue::List(_)
+            | NodeValue::Table(_)
+            | NodeValue::Plain(_)
+            | NodeValue::Other(_) => text::<Self>(node)?.to_owned(),
         };
         let expected = "expected a non-negative number with at most six decimal places";
         parse(&written)

@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::node::Node;
-use crate::problem::{Fault, quote};
-use crate::shape::{Shape, Wording, one_of};
-use crate::value::{Value, invalid, text};
+use crate::node::ValueNode;
+use crate::problem::{ValueFault, quote};
+use crate::shape::{TextLabel, ValueShape, one_of};
+use crate::value::{ConfigValue, invalid, text};
 
 /// The placeholders that may appear in double braces.
 pub const PLACEHOLDERS: [&str; 9] =
@@ -24,12 +24,12 @@ impl Prompt {
     }
 }
 
-impl Value for Prompt {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "prompt", many: "prompts" })
+impl ConfigValue for Prompt {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "prompt", many: "prompts" })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         let text = text::<Self>(node)?;
         if text.trim().is_empty() || text.len() > MAX_PROMPT {
             return Err(invalid(node, format!("expected 1 to {MAX_PROMPT} bytes of text")));
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_has_known_placeholders_and_tells_the_task() {
-        let read = |text: &str| Prompt::read(&Node::written(text));
+    fn prompt_placeholders_are_validated() {
+        let read = |text: &str| Prompt::read(&ValueNode::written(text));
         assert!(read("Do {{ task }} since {{base}}, {not} a {{placeholder").is_ok());
         for bad in ["", "Do it.", "{{task}} {{tsak}}", "{{task}} {{}}"] {
             assert!(read(bad).is_err(), "{bad}");

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{Item, Node};
-use crate::problem::{Fault, quote};
-use crate::shape::{Shape, Wording};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ValueFault, quote};
+use crate::shape::{TextLabel, ValueShape};
 use crate::suggest;
 use crate::types::FilePath;
-use crate::value::{Value, invalid, text, wrong_type};
+use crate::value::{ConfigValue, invalid, text, wrong_type};
 
 /// A pattern for the requests of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +42,12 @@ impl RulesVersion {
     }
 }
 
-impl Value for RulesVersion {
-    fn shape() -> Shape {
-        Shape::Count
+impl ConfigValue for RulesVersion {
+    fn shape() -> ValueShape {
+        ValueShape::Count
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
         match u32::read(node)? {
             VERSION => Ok(Self(VERSION)),
             other => Err(invalid(
@@ -62,13 +62,13 @@ impl Value for RulesVersion {
     }
 }
 
-impl Value for ApprovalRule {
-    fn shape() -> Shape {
-        Shape::Text(Wording { one: "approval rule", many: "approval rules" })
+impl ConfigValue for ApprovalRule {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "approval rule", many: "approval rules" })
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        if !matches!(node.item, Item::Text(_) | Item::Written(_)) {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        if !matches!(node.item, NodeValue::Text(_) | NodeValue::Plain(_)) {
             return Err(wrong_type::<Self>(node));
         }
         rule(text::<Self>(node)?).map_err(|why| invalid(node, why))
@@ -105,7 +105,7 @@ fn rule(text: &str) -> Result<ApprovalRule, String> {
         _ if !SUBJECTS.contains(&subject) => Err(format!(
             "unknown subject {}; {}",
             quote(subject),
-            suggest::among(subject, &SUBJECTS)
+            suggest::suggest_among(subject, &SUBJECTS)
         )),
         _ if rest.is_empty() => Err(format!("nothing follows {:?}", format!("{subject}:"))),
         "command" => command(rest),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_says_what_it_is_about() {
+    fn approval_rules_are_parsed() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let ok = [
             ("command: cargo  test", ApprovalRule::Command(words(&["cargo", "test"]))),

@@ -3,31 +3,31 @@
 use serde_json::{Value as Json, json};
 
 use super::units;
-use crate::node::{Item, Node};
-use crate::problem::{Fault, quote};
-use crate::shape::Shape;
-use crate::value::{Value, invalid, text};
+use crate::node::{NodeValue, ValueNode};
+use crate::problem::{ValueFault, quote};
+use crate::shape::ValueShape;
+use crate::value::{ConfigValue, invalid, text};
 
 /// A number of tokens of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tokens(u64);
+pub struct TokenAmount(u64);
 
 /// The units and their sizes; [`format`] uses the first one that divides a number.
 const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000)];
 
-impl Tokens {
+impl TokenAmount {
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-impl Value for Tokens {
-    fn shape() -> Shape {
-        Shape::Tokens
+impl ConfigValue for TokenAmount {
+    fn shape() -> ValueShape {
+        ValueShape::Tokens
     }
 
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        if let Item::Integer(tokens) = node.item {
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        if let NodeValue::Integer(tokens) = node.item {
             return u64::try_from(tokens)
                 .map(Self)
                 .map_err(|_| invalid(node, "a number of tokens cannot be negative"));

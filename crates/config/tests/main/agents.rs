@@ -5,7 +5,7 @@ use provost_config::{Driver, Variable};
 use crate::support::layers;
 
 #[test]
-fn an_agent_is_put_together_from_all_layers() {
+fn agent_is_merged_from_all_layers() {
     let resolved = layers()
         .user("[agents.helper]\ncommand = [\"codex\", \"exec\"]\npass_env = [\"SSH_*\"]\nenv = { KEY = \"$TOKEN\", LOG = \"warn\" }")
         .project("[agents.helper]\ndriver = \"jsonl\"\nenv = { LOG = \"debug\" }")
@@ -35,7 +35,7 @@ fn agents_with_similar_names_stay_apart() {
 }
 
 #[test]
-fn the_command_may_come_from_another_layer_than_the_rest() {
+fn agent_command_may_come_from_other_layer() {
     let project = "agents.helper.driver = \"jsonl\"";
     layers().project(project).error();
     let resolved = layers().user("agents.helper.command = [\"codex\"]").project(project).resolve();
@@ -43,7 +43,7 @@ fn the_command_may_come_from_another_layer_than_the_rest() {
 }
 
 #[test]
-fn children_get_safe_and_allowed_variables_only() {
+fn children_get_only_allowed_variables() {
     let environment = layers()
         .project("environment.allow = [\"CARGO_*\", \"EDITOR\", \"P*\"]")
         .resolve()

@@ -30,8 +30,8 @@ fn a_list_of_rules_replaces_the_one_below_it() {
 }
 
 #[test]
-fn what_the_user_denies_no_project_takes_away() {
-    let show = |layers: crate::support::Layers| {
+fn project_cannot_remove_user_denials() {
+    let show = |layers: crate::support::TestLayers| {
         let resolved = layers.resolve();
         let denied: Vec<String> = resolved.approvals.deny.iter().map(ToString::to_string).collect();
         let entry = resolved.explain().iter().find(|entry| entry.key == "approvals.deny").unwrap();
@@ -58,7 +58,7 @@ fn what_the_user_denies_no_project_takes_away() {
 }
 
 #[test]
-fn malformed_rules_are_told_with_their_place() {
+fn malformed_rule_errors_have_positions() {
     let text = "[approvals]\nversion = 2\nallow = [\n  \"command: cargo test\",\n  \"cargo test\",\n  \"comand: cargo\",\n  \"command: a | b\",\n  7,\n]\ndeny = [\"path: ../x\", \"network: https://x\", \"command:\"]\nalow = []\n";
     assert_snapshot!(problems(text), @r#"
     invalid value for "approvals.version" at provost.toml:2:11; rules of version 2 are not supported; expected version 1

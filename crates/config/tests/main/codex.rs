@@ -3,25 +3,25 @@
 use std::path::Path;
 
 use insta::assert_snapshot;
-use provost_config::{Approvals, Choice, Sandbox, Source, Variable};
+use provost_config::{Approvals, Sandbox, Switchable, ValueSource, Variable};
 
 use crate::support::{layers, problems};
 
 #[test]
-fn codex_needs_no_configuration_and_is_no_agent_of_the_files() {
+fn codex_is_built_in() {
     let resolved = layers().resolve();
     assert!(resolved.agents.is_empty());
     let codex = resolved.codex;
     assert_eq!(
         (codex.path, codex.model, codex.home),
-        (Choice::Unset, Choice::Unset, Choice::Unset)
+        (Switchable::Unset, Switchable::Unset, Switchable::Unset)
     );
     assert_eq!((codex.sandbox, codex.approvals), (Sandbox::WorkspaceWrite, Approvals::OnRequest));
     assert!(codex.questions && !codex.network);
 }
 
 #[test]
-fn codex_is_put_together_from_all_layers() {
+fn codex_is_merged_from_all_layers() {
     let resolved = layers()
         .user("[agents.codex]\nmodel = \"m1\"\neffort = \"low\"\nhome = \"~/other\"\nsandbox = \"read-only\"\nenv = { KEY = \"$KEY\" }")
         .project("[agents.codex]\nmodel = \"m2\"\neffort = \"off\"\nquestions = false\npass_env = [\"AZURE_*\"]")
@@ -31,7 +31,7 @@ fn codex_is_put_together_from_all_layers() {
         .resolve();
     let codex = &resolved.codex;
     assert_eq!(codex.model.on().map(|model| model.as_str()), Some("m2"));
-    assert_eq!(codex.effort, Choice::Off);
+    assert_eq!(codex.effort, Switchable::Off);
     assert_eq!(codex.home.on().map(|home| home.as_str()), Some("~/other"));
     assert_eq!((codex.sandbox, codex.approvals), (Sandbox::FullAccess, Approvals::Never));
     assert!(codex.network && !codex.questions);
@@ -41,9 +41,9 @@ fn codex_is_put_together_from_all_layers() {
 }
 
 #[test]
-fn the_program_is_named_by_flag_then_by_variable_then_by_file() {
+fn codex_path_precedence() {
     let file = "agents.codex.path = \"bin/codex\"";
-    let path = |layers: crate::support::Layers| {
+    let path = |layers: crate::support::TestLayers| {
         let resolved = layers.resolve();
         let text = resolved.codex.path.on().map(|path| path.as_str().to_owned());
         (text.unwrap(), resolved.provenance["agents.codex.path"].clone())
@@ -51,15 +51,18 @@ fn the_program_is_named_by_flag_then_by_variable_then_by_file() {
     let variables = [("PROVOST_CODEX", "/v/codex")];
     assert_eq!(path(layers().project(file)).0, "bin/codex");
     let (text, source) = path(layers().project(file).environment(&variables));
-    let variable = Source::Environment { variable: "PROVOST_CODEX".into() };
+    let variable = ValueSource::Environment { variable: "PROVOST_CODEX".into() };
     assert_eq!((text.as_str(), source), ("/v/codex", variable));
     let flagged = layers().project(file).environment(&variables);
     let (text, source) = path(flagged.flag("--codex-path", "agents.codex.path", "/f/codex"));
-    assert_eq!((text.as_str(), source), ("/f/codex", Source::Flag { flag: "--codex-path".into() }));
+    assert_eq!(
+        (text.as_str(), source),
+        ("/f/codex", ValueSource::Flag { flag: "--codex-path".into() })
+    );
 }
 
 #[test]
-fn relative_paths_begin_at_the_file_that_names_them() {
+fn relative_paths_start_at_their_file() {
     let resolved = layers()
         .user("skills.roots = [\"mine\"]\nagents.codex.path = \"codex\"")
         .environment(&[("PROVOST_CODEX", "x/codex")])
@@ -70,7 +73,7 @@ fn relative_paths_begin_at_the_file_that_names_them() {
 }
 
 #[test]
-fn the_keys_of_other_agents_are_refused_with_what_to_use() {
+fn generic_agent_keys_are_refused_for_codex() {
     assert_snapshot!(problems("[agents.codex]\ncommand = [\"codex\"]\ndriver = \"jsonl\"\n"), @r#"
     unknown key "agents.codex.command" at provost.toml:2:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
     unknown key "agents.codex.driver" at provost.toml:3:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
@@ -79,7 +82,7 @@ fn the_keys_of_other_agents_are_refused_with_what_to_use() {
 }
 
 #[test]
-fn mistakes_are_told_with_the_nearest_word() {
+fn invalid_keyword_suggests_nearest() {
     assert_snapshot!(problems("[agents.codex]\nmodle = \"m\"\nsandbox = \"workspace\"\napprovals = \"on-failure\"\nmodel = \"a b\"\npath = \"\"\n"), @r#"
     unknown key "agents.codex.modle" at provost.toml:2:1; did you mean "agents.codex.model"?
     invalid value for "agents.codex.sandbox" at provost.toml:3:11; expected "read-only", "workspace-write" or "full-access", found "workspace"
@@ -91,14 +94,14 @@ fn mistakes_are_told_with_the_nearest_word() {
 }
 
 #[test]
-fn budgets_are_counted_in_tokens_and_turns_or_switched_off() {
+fn budgets_parse_tokens_turns_and_off() {
     let resolved = layers()
         .user("[budget]\ntokens = \"500k\"\nturns = 7")
         .project("budget.turns = \"off\"")
         .environment(&[("PROVOST_BUDGET_TOKENS", "2M")])
         .resolve();
     assert_eq!(resolved.budget.tokens.on().map(|tokens| tokens.get()), Some(2_000_000));
-    assert_eq!(resolved.budget.turns, Choice::Off);
+    assert_eq!(resolved.budget.turns, Switchable::Off);
     assert_snapshot!(problems("[budget]\ntokens = \"2m\"\nturns = 0\n"), @r#"
     invalid value for "budget.tokens" at provost.toml:2:10; "2m" is not a number of tokens: unknown unit "m", did you mean "M"?
     value out of range for "budget.turns" at provost.toml:3:9; expected 1 to 1000000, found 0

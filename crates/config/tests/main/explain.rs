@@ -6,7 +6,7 @@ use provost_config::Resolved;
 use crate::support::layers;
 
 #[test]
-fn an_entry_tells_its_source_and_what_it_hides() {
+fn entry_has_source_and_shadowed_values() {
     let resolved = layers()
         .user("session.settle = 1")
         .project("\n[session]\n  settle = \"1500ms\"")
@@ -205,7 +205,7 @@ fn the_listing_follows_the_table() {
 }
 
 #[test]
-fn values_of_an_agents_environment_are_masked_everywhere() {
+fn agent_environment_values_are_masked() {
     let secret = |text: &str| format!("[agents.a]\ncommand = [\"x\"]\nenv = {{ KEY = {text:?} }}");
     let resolved = layers()
         .user(&secret("hunter1"))

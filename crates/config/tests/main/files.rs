@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use provost_config::{Inputs, LoadError, MAX_FILE_BYTES, Paths, load, resolve};
+use provost_config::{ConfigPaths, Inputs, LoadError, MAX_FILE_BYTES, load, resolve};
 
 #[test]
 fn both_files_are_read_and_named_in_provenance() {
     let directory = tempfile::tempdir().unwrap();
-    let paths = Paths {
+    let paths = ConfigPaths {
         user: Some(directory.path().join("u.toml")),
         project: Some(directory.path().join("p.toml")),
     };
@@ -27,14 +27,14 @@ fn both_files_are_read_and_named_in_provenance() {
 }
 
 #[test]
-fn absent_files_are_no_error() {
+fn missing_files_are_not_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    let absent = Paths { user: Some(directory.path().join("no/such.toml")), project: None };
+    let absent = ConfigPaths { user: Some(directory.path().join("no/such.toml")), project: None };
     assert_eq!(load(&absent).unwrap(), (None, None));
 }
 
 #[test]
-fn what_is_there_but_unusable_is_an_error() {
+fn unusable_file_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("provost.toml");
     fs::create_dir(&path).unwrap();
@@ -67,5 +67,5 @@ fn the_size_of_a_file_is_limited() {
 }
 
 fn load_project(path: &std::path::Path) -> Result<(), LoadError> {
-    load(&Paths { user: None, project: Some(PathBuf::from(path)) }).map(|_| ())
+    load(&ConfigPaths { user: None, project: Some(PathBuf::from(path)) }).map(|_| ())
 }

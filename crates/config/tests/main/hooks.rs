@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use provost_config::{Command, Event, Hook};
+use provost_config::{CommandSpec, Event, Hook};
 
 use crate::support::layers;
 
 #[test]
-fn a_hook_is_a_line_an_array_or_a_table() {
+fn hook_notations_are_read() {
     let resolved = layers()
         .project(
             r#"
@@ -19,9 +19,9 @@ fn a_hook_is_a_line_an_array_or_a_table() {
         )
         .resolve();
     let failed = &resolved.hooks[&Event::SessionFailed];
-    assert_eq!(failed.command, Command::Shell("ring | tee log".into()));
+    assert_eq!(failed.command, CommandSpec::Shell("ring | tee log".into()));
     assert_eq!((failed.time_limit, failed.output_limit.get()), (Duration::from_secs(30), 1 << 20));
-    let Command::Argv(argv) = &resolved.hooks[&Event::SessionCompleted].command else {
+    let CommandSpec::Argv(argv) = &resolved.hooks[&Event::SessionCompleted].command else {
         panic!("an array is run without a shell");
     };
     assert_eq!((argv.program(), argv.arguments()), ("ring", &["twice".to_owned()][..]));
@@ -31,7 +31,7 @@ fn a_hook_is_a_line_an_array_or_a_table() {
 }
 
 #[test]
-fn limits_of_all_hooks_apply_to_those_without_their_own() {
+fn default_hook_limits_apply() {
     let resolved = layers()
         .user("hooks.session.failed = \"a\"\nhooks.session.lost = { command = \"b\", time_limit = 1 }")
         .project("[hooks]\ntime_limit = \"3s\"\noutput_limit = \"4KiB\"")
@@ -55,7 +55,7 @@ fn every_event_can_be_bound_in_both_notations() {
 }
 
 #[test]
-fn the_project_switches_one_of_the_users_hooks_off() {
+fn project_can_disable_user_hook() {
     let user = "[hooks]\nsession.failed = \"a\"\nsession.lost = \"b\"";
     let resolved = layers().user(user).project("hooks.session.failed = false").resolve();
     assert_eq!(resolved.hooks.keys().collect::<Vec<_>>(), [&Event::SessionLost]);

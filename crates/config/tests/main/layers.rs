@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use provost_config::{Choice, Color, Command, Resolved, Source, keys};
+use provost_config::{Color, CommandSpec, Resolved, Switchable, ValueSource, keys};
 use serde_json::{Value as Json, json};
 
-use crate::support::{Layers, layers};
+use crate::support::{TestLayers, layers};
 
 /// An option, how a file sets it on and off, and how these are shown.
-struct Option3 {
+struct TriStateOption {
     key: &'static str,
     on: &'static str,
     off: &'static str,
@@ -17,7 +17,7 @@ struct Option3 {
     shown_off: Json,
 }
 
-fn options() -> Vec<Option3> {
+fn options() -> Vec<TriStateOption> {
     vec![
         switch("session.exit0_is_done", json!(false)),
         switch("session.no_change_ok", json!(false)),
@@ -35,40 +35,54 @@ fn options() -> Vec<Option3> {
     ]
 }
 
-fn switch(key: &'static str, unset: Json) -> Option3 {
-    Option3 { key, on: "true", off: "false", unset, shown_on: json!(true), shown_off: json!(false) }
+fn switch(key: &'static str, unset: Json) -> TriStateOption {
+    TriStateOption {
+        key,
+        on: "true",
+        off: "false",
+        unset,
+        shown_on: json!(true),
+        shown_off: json!(false),
+    }
 }
 
-fn value(key: &'static str, on: &'static str, off: &'static str, shown_on: Json) -> Option3 {
-    Option3 { key, on, off, unset: Json::Null, shown_on, shown_off: json!(false) }
+fn value(key: &'static str, on: &'static str, off: &'static str, shown_on: Json) -> TriStateOption {
+    TriStateOption { key, on, off, unset: Json::Null, shown_on, shown_off: json!(false) }
 }
 
-fn list(key: &'static str, unset: Json) -> Option3 {
-    Option3 { key, on: r#"["A"]"#, off: "[]", unset, shown_on: json!(["A"]), shown_off: json!([]) }
+fn list(key: &'static str, unset: Json) -> TriStateOption {
+    TriStateOption {
+        key,
+        on: r#"["A"]"#,
+        off: "[]",
+        unset,
+        shown_on: json!(["A"]),
+        shown_off: json!([]),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Three {
+enum TriState {
     Unset,
     Off,
     On,
 }
 
-const THREE: [Three; 3] = [Three::Unset, Three::Off, Three::On];
+const THREE: [TriState; 3] = [TriState::Unset, TriState::Off, TriState::On];
 
-fn text(option: &Option3, value: Three) -> String {
+fn text(option: &TriStateOption, value: TriState) -> String {
     match value {
-        Three::Unset => String::new(),
-        Three::Off => format!("{} = {}", option.key, option.off),
-        Three::On => format!("{} = {}", option.key, option.on),
+        TriState::Unset => String::new(),
+        TriState::Off => format!("{} = {}", option.key, option.off),
+        TriState::On => format!("{} = {}", option.key, option.on),
     }
 }
 
-fn shown(option: &Option3, value: Three) -> Json {
+fn shown(option: &TriStateOption, value: TriState) -> Json {
     match value {
-        Three::Unset => option.unset.clone(),
-        Three::Off => option.shown_off.clone(),
-        Three::On => option.shown_on.clone(),
+        TriState::Unset => option.unset.clone(),
+        TriState::Off => option.shown_off.clone(),
+        TriState::On => option.shown_on.clone(),
     }
 }
 
@@ -79,13 +93,13 @@ fn value_of(resolved: &Resolved, key: &str) -> Json {
 }
 
 #[test]
-fn what_the_project_sets_even_off_beats_what_the_user_sets() {
+fn project_value_overrides_user_value() {
     for option in options() {
         for user in THREE {
             for project in THREE {
                 let resolved =
                     layers().user(&text(&option, user)).project(&text(&option, project)).resolve();
-                let winner = if project == Three::Unset { user } else { project };
+                let winner = if project == TriState::Unset { user } else { project };
                 let case = format!("{} user {user:?} project {project:?}", option.key);
                 assert_eq!(value_of(&resolved, option.key), shown(&option, winner), "{case}");
                 assert_eq!(
@@ -98,35 +112,35 @@ fn what_the_project_sets_even_off_beats_what_the_user_sets() {
     }
 }
 
-fn expected_layer(user: Three, project: Three) -> &'static str {
+fn expected_layer(user: TriState, project: TriState) -> &'static str {
     match (user, project) {
-        (Three::Unset, Three::Unset) => "default",
-        (Three::Off | Three::On, Three::Unset) => "user",
-        (_, Three::Off | Three::On) => "project",
+        (TriState::Unset, TriState::Unset) => "default",
+        (TriState::Off | TriState::On, TriState::Unset) => "user",
+        (_, TriState::Off | TriState::On) => "project",
     }
 }
 
-fn layer(source: &Source) -> &'static str {
+fn layer(source: &ValueSource) -> &'static str {
     match source {
-        Source::Default => "default",
-        Source::User(_) => "user",
-        Source::Project(_) => "project",
-        Source::Environment { .. } => "environment",
-        Source::Preset { .. } => "preset",
-        Source::Flag { .. } => "flag",
+        ValueSource::Default => "default",
+        ValueSource::User(_) => "user",
+        ValueSource::Project(_) => "project",
+        ValueSource::Environment { .. } => "environment",
+        ValueSource::Preset { .. } => "preset",
+        ValueSource::Flag { .. } => "flag",
     }
 }
 
 /// All 81 combinations of unset, off and on of a switch in four layers.
 #[test]
-fn the_highest_layer_that_says_anything_decides() {
+fn highest_set_layer_wins() {
     for user in THREE {
         for project in THREE {
             for environment in THREE {
                 for flag in THREE {
                     let stack = [user, project, environment, flag];
-                    let winner = stack.into_iter().rev().find(|value| *value != Three::Unset);
-                    let expected = winner.map(|value| value == Three::On);
+                    let winner = stack.into_iter().rev().find(|value| *value != TriState::Unset);
+                    let expected = winner.map(|value| value == TriState::On);
                     assert_eq!(stacked(stack).worktree.enabled, expected, "{stack:?}");
                 }
             }
@@ -134,18 +148,18 @@ fn the_highest_layer_that_says_anything_decides() {
     }
 }
 
-fn stacked([user, project, environment, flag]: [Three; 4]) -> Resolved {
+fn stacked([user, project, environment, flag]: [TriState; 4]) -> Resolved {
     let file = |value| match value {
-        Three::Unset => "",
-        Three::Off => "worktree.enabled = false",
-        Three::On => "worktree.enabled = true",
+        TriState::Unset => "",
+        TriState::Off => "worktree.enabled = false",
+        TriState::On => "worktree.enabled = true",
     };
-    let word = |value| if value == Three::On { "true" } else { "off" };
+    let word = |value| if value == TriState::On { "true" } else { "off" };
     let mut stack = layers().user(file(user)).project(file(project));
-    if environment != Three::Unset {
+    if environment != TriState::Unset {
         stack = stack.environment(&[("PROVOST_WORKTREE_ENABLED", word(environment))]);
     }
-    if flag != Three::Unset {
+    if flag != TriState::Unset {
         stack = stack.flag("--worktree", "worktree.enabled", word(flag));
     }
     stack.resolve()
@@ -153,12 +167,12 @@ fn stacked([user, project, environment, flag]: [Three; 4]) -> Resolved {
 
 #[test]
 fn each_layer_beats_the_one_below() {
-    let user = |stack: Layers| stack.user("session.settle = 1");
-    let project = |stack: Layers| user(stack).project("session.settle = 2");
+    let user = |stack: TestLayers| stack.user("session.settle = 1");
+    let project = |stack: TestLayers| user(stack).project("session.settle = 2");
     let environment =
-        |stack: Layers| project(stack).environment(&[("PROVOST_SESSION_SETTLE", "3s")]);
-    let flag = |stack: Layers| environment(stack).flag("--settle", "session.settle", "4");
-    let settle = |stack: Layers| stack.resolve().session.settle;
+        |stack: TestLayers| project(stack).environment(&[("PROVOST_SESSION_SETTLE", "3s")]);
+    let flag = |stack: TestLayers| environment(stack).flag("--settle", "session.settle", "4");
+    let settle = |stack: TestLayers| stack.resolve().session.settle;
     assert_eq!(settle(user(layers())), Duration::from_secs(1));
     assert_eq!(settle(project(layers())), Duration::from_secs(2));
     assert_eq!(settle(environment(layers())), Duration::from_secs(3));
@@ -170,7 +184,7 @@ fn a_later_flag_beats_an_earlier_one() {
     let resolved =
         layers().flag("--a", "ui.color", "never").flag("--b", "ui.color", "always").resolve();
     assert_eq!(resolved.ui.color, Color::Always);
-    assert_eq!(resolved.provenance["ui.color"], Source::Flag { flag: "--b".into() });
+    assert_eq!(resolved.provenance["ui.color"], ValueSource::Flag { flag: "--b".into() });
 }
 
 #[test]
@@ -178,7 +192,10 @@ fn flags_set_lists_and_switch_them_off() {
     let project = r#"verify.checks = ["from file"]"#;
     let set =
         layers().project(project).list_flag("--check", "verify.checks", &["a b", "c"]).resolve();
-    assert_eq!(set.verify.checks, [Command::Shell("a b".into()), Command::Shell("c".into())]);
+    assert_eq!(
+        set.verify.checks,
+        [CommandSpec::Shell("a b".into()), CommandSpec::Shell("c".into())]
+    );
     let off = layers().project(project).list_flag("--no-check", "verify.checks", &[]).resolve();
     assert_eq!(off.verify.checks, []);
 }
@@ -191,7 +208,7 @@ fn without_any_layer_the_defaults_hold() {
     assert_eq!(session.stale_after, Duration::from_secs(300));
     assert_eq!(session.drain, Duration::from_secs(2));
     assert_eq!(session.stop_grace, Duration::from_secs(10));
-    assert_eq!(session.time_limit, Choice::Unset);
+    assert_eq!(session.time_limit, Switchable::Unset);
     assert_eq!(session.output_limit.get(), 1 << 30);
     assert_eq!(session.rework, 3);
     assert_eq!((session.exit0_is_done, session.no_change_ok), (false, false));
@@ -209,10 +226,10 @@ fn without_any_layer_the_defaults_hold() {
 #[test]
 fn an_option_can_be_unset_off_or_on() {
     let limit = |text: &str| layers().project(text).resolve().session.time_limit;
-    assert_eq!(limit(""), Choice::Unset);
-    assert_eq!(limit(r#"session.time_limit = "off""#), Choice::Off);
-    assert_eq!(limit("session.time_limit = false"), Choice::Off);
-    assert_eq!(limit("session.time_limit = 60"), Choice::On(Duration::from_secs(60)));
+    assert_eq!(limit(""), Switchable::Unset);
+    assert_eq!(limit(r#"session.time_limit = "off""#), Switchable::Off);
+    assert_eq!(limit("session.time_limit = false"), Switchable::Off);
+    assert_eq!(limit("session.time_limit = 60"), Switchable::On(Duration::from_secs(60)));
 }
 
 #[test]
@@ -245,7 +262,7 @@ fn limits_hold_at_their_ends_and_not_beyond() {
 }
 
 #[test]
-fn filters_of_git_count_in_the_users_file_only() {
+fn git_filters_are_user_only() {
     let user = layers().user("git.filters = [\"lfs\"]").resolve();
     assert_eq!(user.git.filters.len(), 1);
     let refused = layers().project("git.filters = [\"lfs\"]").problems();
@@ -253,11 +270,11 @@ fn filters_of_git_count_in_the_users_file_only() {
 }
 
 #[test]
-fn untrusted_project_keys_do_not_count_and_are_shown() {
+fn untrusted_project_keys_are_shown_not_used() {
     let text =
         "[worktree]\nsetup = \"./x\"\n[agents.demo]\ncommand = [\"x\"]\n[session]\nrework = 7\n";
     let resolved = layers().untrusted_project(text).resolve();
-    assert_eq!(resolved.worktree.setup, Choice::Unset);
+    assert_eq!(resolved.worktree.setup, Switchable::Unset);
     assert!(resolved.agents.is_empty());
     assert_eq!(resolved.session.rework, 7, "a harmless key counts");
     let untrusted: Vec<&str> = resolved

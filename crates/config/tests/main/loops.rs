@@ -1,24 +1,27 @@
 //! Loops and policies, which the user names.
 
 use insta::assert_snapshot;
-use provost_config::{Choice, CleanUp};
+use provost_config::{CleanUp, Switchable};
 
 use crate::support::{layers, problems};
 
 #[test]
-fn evidence_is_merged_name_by_name_and_can_be_switched_off() {
+fn evidence_is_merged_by_name() {
     let user = "[loops.ship-it.evidence]\nreview = false\nnotes = \"asserted\"\n";
     let project = "[loops.ship-it]\nmax = 3\nclean_up = \"compact\"\nevidence.notes = \"attack\"\n";
     let resolved = layers().user(user).project(project).resolve();
     let ship = &resolved.loops["ship-it"];
-    assert_eq!((&ship.max, &ship.clean_up), (&Choice::On(3), &Choice::On(CleanUp::Compact)));
-    assert_eq!(ship.plateau, Choice::Unset);
+    assert_eq!(
+        (&ship.max, &ship.clean_up),
+        (&Switchable::On(3), &Switchable::On(CleanUp::Compact))
+    );
+    assert_eq!(ship.plateau, Switchable::Unset);
     let evidence: Vec<_> = ship.evidence.iter().collect();
     assert_eq!(evidence, [("notes", Some("attack")), ("review", None)]);
 }
 
 #[test]
-fn a_policy_has_bounds_by_itself() {
+fn policy_has_default_bounds() {
     let resolved = layers().project("[policies.nightly]\nnudge_after = \"10m\"\n").resolve();
     let policy = &resolved.policies["nightly"];
     assert_eq!((policy.acts, policy.rework, policy.nudges), (50, 3, 3));
@@ -27,7 +30,7 @@ fn a_policy_has_bounds_by_itself() {
 }
 
 #[test]
-fn what_is_wrong_with_a_loop_or_a_policy_is_told_with_its_place() {
+fn loop_and_policy_errors_have_positions() {
     assert_snapshot!(problems("[loops.mine]\nmax = 0\nevidence.tests = \"a\\nb\"\nevidence.\"a b\" = \"attack\"\nclean_up = \"wipe\"\n"), @r#"
     value out of range for "loops.mine.max" at provost.toml:2:7; expected 1 to 1000, found 0
     invalid value for "loops.mine.evidence.tests" at provost.toml:3:18; expected 1 to 4000 bytes without line breaks and other control characters

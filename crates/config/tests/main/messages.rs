@@ -6,7 +6,7 @@ use provost_config::{MAX_PROBLEMS, ProblemKind};
 use crate::support::{layers, problems};
 
 #[test]
-fn an_unknown_key_names_its_place_and_the_nearest_one() {
+fn unknown_key_suggests_nearest() {
     assert_snapshot!(problems("# comment\n\nsesion.settle = \"2s\"\n"), @r#"unknown key "sesion.settle" at provost.toml:3:1; did you mean "session.settle"?"#);
     assert_snapshot!(problems("[session]\nsetle = \"2s\"\n"), @r#"unknown key "session.setle" at provost.toml:2:1; did you mean "session.settle"?"#);
     assert_snapshot!(problems("[sesion]\nsettle = \"2s\"\ndrain = \"2s\"\n"), @r#"unknown key "sesion" at provost.toml:1:2; did you mean "session"?"#);
@@ -16,13 +16,13 @@ fn an_unknown_key_names_its_place_and_the_nearest_one() {
 }
 
 #[test]
-fn an_unknown_key_without_a_near_one_lists_what_there_is() {
+fn unknown_key_lists_alternatives() {
     assert_snapshot!(problems("[quux]\nx = 1\ny = 2"), @r#"unknown key "quux" at provost.toml:1:2; expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "git", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#);
     assert_snapshot!(problems("[verify]\nquux = 1"), @r#"unknown key "verify.quux" at provost.toml:2:1; expected "checks", "time_limit", "output_limit", "keep" or "protected""#);
 }
 
 #[test]
-fn a_wrong_type_says_what_was_expected_and_found() {
+fn wrong_type_shows_expected_and_found() {
     assert_snapshot!(problems("session.settle = true"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a boolean"#);
     assert_snapshot!(problems("session.settle = 1.5"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a float"#);
     assert_snapshot!(problems("session.exit0_is_done = \"false\""), @r#"wrong type for "session.exit0_is_done" at provost.toml:1:25; expected true or false, found a string"#);
@@ -38,7 +38,7 @@ fn a_wrong_type_says_what_was_expected_and_found() {
 }
 
 #[test]
-fn a_value_out_of_range_says_the_range() {
+fn out_of_range_value_shows_range() {
     assert_snapshot!(problems("session.rework = 1000"), @r#"value out of range for "session.rework" at provost.toml:1:18; expected 0 to 100, found 1000"#);
     assert_snapshot!(problems("session.rework = -1"), @r#"invalid value for "session.rework" at provost.toml:1:18; it is negative, too large or not a number"#);
     assert_snapshot!(problems("session.time_limit = 0"), @r#"value out of range for "session.time_limit" at provost.toml:1:22; expected 10ms to 365d, found 0s"#);
@@ -48,7 +48,7 @@ fn a_value_out_of_range_says_the_range() {
 }
 
 #[test]
-fn a_text_that_is_no_value_says_why() {
+fn invalid_text_explains_why() {
     assert_snapshot!(problems("session.settle = \"2x\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "2x" is not a duration: unknown unit "x", expected d, h, m, s or ms"#);
     assert_snapshot!(problems("session.settle = \"1h30\""), @r#"invalid value for "session.settle" at provost.toml:1:18; "1h30" is not a duration: the last unit is missing"#);
     assert_snapshot!(problems("session.settle = -1"), @r#"invalid value for "session.settle" at provost.toml:1:18; a duration cannot be negative"#);
@@ -71,14 +71,14 @@ fn a_text_that_is_no_value_says_why() {
 }
 
 #[test]
-fn invalid_toml_gives_the_position_and_the_parsers_message() {
+fn invalid_toml_shows_position() {
     assert_snapshot!(problems("[session]\nsettle = \n"), @"invalid TOML at provost.toml:2:10; string values must be quoted, expected literal string");
     assert_snapshot!(problems("[session\n"), @"invalid TOML at provost.toml:1:9; unclosed table, expected `]`");
     assert_snapshot!(problems("ui.color = \"auto\"\nui.color = \"never\"\n"), @"invalid TOML at provost.toml:2:4; duplicate key");
 }
 
 #[test]
-fn all_problems_of_all_layers_are_reported_in_order() {
+fn all_problems_are_reported_in_order() {
     let stack = layers()
         .user("[verify]\ntime_limit = \"x\"\n[session]\nrework = 1000\n")
         .project("[worktree]\nzzz = 1\n\n[session]\nsettle = true\ndrain = \"2\u{fc}\"\n")
@@ -122,7 +122,7 @@ fn a_column_counts_characters_from_one() {
 }
 
 #[test]
-fn a_value_that_may_be_secret_is_never_repeated() {
+fn secret_values_are_never_quoted() {
     let text =
         problems("[agents.a]\ncommand = [\"x\"]\nenv = { A = \"hunter2\\u0000\", B = 31337 }\n");
     assert!(!text.contains("hunter2") && !text.contains("31337"), "{text}");
@@ -130,7 +130,7 @@ fn a_value_that_may_be_secret_is_never_repeated() {
 }
 
 #[test]
-fn foreign_text_in_a_message_is_escaped_and_short() {
+fn quoted_text_is_escaped_and_short() {
     let text = problems("\"\\u001b[2J\" = 1\n\"\\u202e\" = 1\n");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");
     let long = problems(&format!("{} = 1", "x".repeat(100_000)));
@@ -138,7 +138,7 @@ fn foreign_text_in_a_message_is_escaped_and_short() {
 }
 
 #[test]
-fn a_hostile_file_is_answered_with_a_bounded_report() {
+fn hostile_file_report_is_bounded() {
     let lines: String = (0..2000).map(|number| format!("key{number} = 1\n")).collect();
     let error = layers().project(&lines).error();
     assert_eq!(error.problems.len(), MAX_PROBLEMS);

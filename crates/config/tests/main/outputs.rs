@@ -5,7 +5,7 @@ use provost_config::{Event, keys, reference_markdown, schema};
 use serde_json::{Value as Json, json};
 
 #[test]
-fn the_schema_has_every_key_with_its_description_and_default() {
+fn schema_describes_every_key() {
     let schema = schema();
     for key in keys() {
         let found = at(&schema, key.name());
@@ -23,7 +23,7 @@ fn the_schema_has_every_key_with_its_description_and_default() {
 }
 
 #[test]
-fn every_table_of_the_schema_is_closed_and_described() {
+fn schema_tables_are_closed_and_described() {
     fn walk(path: &str, schema: &Json) {
         if schema["type"] == "object" {
             assert!(!schema["additionalProperties"].is_null(), "{path} is open");
@@ -112,7 +112,7 @@ fn the_reference_has_a_row_for_every_key() {
 }
 
 #[test]
-fn a_section_of_the_reference_reads_well() {
+fn reference_section_matches_snapshot() {
     let reference = reference_markdown();
     let start = reference.find("## `[worktree]`").unwrap();
     let end = reference[start..].find("\n\n## ").map_or(reference.len(), |end| start + end);

@@ -21,7 +21,7 @@ fn a_run_needs_no_configuration() {
 }
 
 #[test]
-fn a_preset_counts_as_flags_do_and_flags_win_over_it() {
+fn flags_override_preset() {
     let file = "review.task = \"off\"\n[presets.mine]\nreview.task = \"repair\"\nreview.final = \"report\"\nskills.roots = [\"more\"]\n";
     let variable = [("PROVOST_REVIEW_FINAL", "repair")];
     let plain = layers().project(file).environment(&variable).resolve();
@@ -51,7 +51,7 @@ fn a_file_changes_a_built_in_preset_key_by_key() {
 #[test]
 fn prices_and_prompts_are_read_strictly() {
     let resolved = layers().project("[prices]\ninput = 1.25\noutput = \"10\"\n").resolve();
-    let millionths = |price: &provost_config::Choice<provost_config::Price>| {
+    let millionths = |price: &provost_config::Switchable<provost_config::Price>| {
         price.on().map(|price| price.millionths())
     };
     assert_eq!(millionths(&resolved.prices.input), Some(1_250_000));
@@ -61,7 +61,7 @@ fn prices_and_prompts_are_read_strictly() {
 }
 
 #[test]
-fn a_preset_that_is_none_is_told_with_those_that_are() {
+fn unknown_preset_lists_alternatives() {
     assert_snapshot!(layers().preset("qick").problems(), @r#"invalid value for "presets.qick" in --preset; no such preset, expected "quick" or "careful""#);
     assert_snapshot!(problems("[presets.mine]\nverify.check = []"), @r#"unknown key "presets.mine.verify.check" at provost.toml:2:8; did you mean "presets.mine.verify.checks"?"#);
     assert_snapshot!(problems("[presets.\"-x\"]\nrun.triage = true"), @r#"bad name "presets.-x" at provost.toml:1:10; a preset's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);

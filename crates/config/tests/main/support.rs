@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use provost_config::{Error, File, Flag, FlagValue, Inputs, Resolved, resolve};
+use provost_config::{ConfigFile, Error, FlagSetting, FlagValue, Inputs, Resolved, resolve};
 
 /// Builds inputs layer by layer.
 #[derive(Default)]
-pub(crate) struct Layers(Inputs);
+pub(crate) struct TestLayers(Inputs);
 
-pub(crate) fn layers() -> Layers {
-    Layers::default()
+pub(crate) fn layers() -> TestLayers {
+    TestLayers::default()
 }
 
 /// Returns the problems of a project's file, one per line.
@@ -17,14 +17,14 @@ pub(crate) fn problems(project: &str) -> String {
     layers().project(project).problems()
 }
 
-impl Layers {
+impl TestLayers {
     pub(crate) fn user(mut self, text: &str) -> Self {
-        self.0.user = Some(File { name: "/home/u/provost.toml".into(), text: text.into() });
+        self.0.user = Some(ConfigFile { name: "/home/u/provost.toml".into(), text: text.into() });
         self
     }
 
     pub(crate) fn project(mut self, text: &str) -> Self {
-        self.0.project = Some(File { name: "provost.toml".into(), text: text.into() });
+        self.0.project = Some(ConfigFile { name: "provost.toml".into(), text: text.into() });
         self.0.project_is_trusted = true;
         self
     }
@@ -68,7 +68,7 @@ impl Layers {
     }
 
     fn push(mut self, flag: &str, key: &str, value: FlagValue) -> Self {
-        self.0.flags.push(Flag { flag: flag.into(), key: key.into(), value });
+        self.0.flags.push(FlagSetting { flag: flag.into(), key: key.into(), value });
         self
     }
 }

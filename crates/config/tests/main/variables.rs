@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use provost_config::{Command, Event, RESERVED_VARIABLES, Source, keys};
+use provost_config::{CommandSpec, Event, RESERVED_VARIABLES, ValueSource, keys};
 
 use crate::support::layers;
 
 #[test]
-fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
+fn scalar_keys_have_unique_variables() {
     let variables: Vec<String> = keys().filter_map(|key| key.variable()).collect();
     let distinct: BTreeSet<&str> = variables.iter().map(String::as_str).collect();
     assert_eq!(distinct.len(), variables.len());
@@ -100,21 +100,24 @@ fn variables_set_every_kind_of_scalar() {
     assert_eq!(resolved.session.output_limit.get(), 2 << 20);
     assert!(resolved.session.exit0_is_done);
     assert_eq!(resolved.worktree.branch_prefix.as_str(), "bot/x");
-    assert_eq!(resolved.hooks[&Event::SessionFailed].command, Command::Shell("ring --loud".into()));
+    assert_eq!(
+        resolved.hooks[&Event::SessionFailed].command,
+        CommandSpec::Shell("ring --loud".into())
+    );
     assert!(resolved.warnings.is_empty());
 }
 
 #[test]
 fn an_empty_variable_is_unset() {
     let resolved = layers().environment(&[("PROVOST_SESSION_SETTLE", "")]).resolve();
-    assert_eq!(resolved.provenance["session.settle"], Source::Default);
+    assert_eq!(resolved.provenance["session.settle"], ValueSource::Default);
 }
 
 #[test]
 fn the_alias_of_stale_after_takes_whole_seconds() {
     let resolved = layers().environment(&[("PROVOST_STALE_SECONDS", "5")]).resolve();
     assert_eq!(resolved.session.stale_after, Duration::from_secs(5));
-    let source = Source::Environment { variable: "PROVOST_STALE_SECONDS".into() };
+    let source = ValueSource::Environment { variable: "PROVOST_STALE_SECONDS".into() };
     assert_eq!(resolved.provenance["session.stale_after"], source);
     let wrong = layers().environment(&[("PROVOST_STALE_SECONDS", "5m")]);
     assert_snapshot!(wrong.problems(), @r#"invalid value for "session.stale_after" in PROVOST_STALE_SECONDS; expected whole seconds, found "5m""#);
@@ -129,7 +132,7 @@ fn the_keys_own_variable_beats_its_alias() {
 }
 
 #[test]
-fn unknown_variables_only_warn_and_reserved_ones_do_not() {
+fn unknown_variables_only_warn() {
     let reserved: Vec<(&str, &str)> = RESERVED_VARIABLES.iter().map(|name| (*name, "x")).collect();
     assert!(layers().environment(&reserved).resolve().warnings.is_empty());
     let resolved = layers()

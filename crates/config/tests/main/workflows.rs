@@ -1,22 +1,22 @@
 //! Verifiers and workflows: named by the user, or built in.
 
 use insta::assert_snapshot;
-use provost_config::{Choice, Command, Escalation, Source};
+use provost_config::{CommandSpec, Escalation, Switchable, ValueSource};
 
 use crate::support::{layers, problems};
 
 #[test]
-fn a_verifier_has_limits_of_its_own() {
+fn verifier_has_own_limits() {
     let text = "[verifiers.built]\ncommand = \"make check KEY={key}\"\n";
     let resolved = layers().project(text).resolve();
     let built = &resolved.verifiers["built"];
-    assert_eq!(built.command, Choice::On(Command::Shell("make check KEY={key}".into())));
+    assert_eq!(built.command, Switchable::On(CommandSpec::Shell("make check KEY={key}".into())));
     assert_eq!(built.time_limit.as_secs(), 60);
     assert_eq!((&built.file, &built.equals), (&None, &None));
 }
 
 #[test]
-fn a_text_that_says_off_is_a_text() {
+fn off_is_plain_text_for_lines() {
     let text = "[verifiers.light]\nfile = \"a.yaml\"\nfield = \"light\"\nequals = \"off\"\n";
     let resolved = layers().project(text).resolve();
     assert_eq!(resolved.verifiers["light"].equals.as_ref().unwrap().as_str(), "off");
@@ -28,12 +28,12 @@ fn a_built_in_workflow_is_changed_key_by_key() {
     let dev = &resolved.workflows["dev"];
     assert_eq!((dev.verifier.as_str(), dev.retries), ("bmad-dev", 9));
     assert_eq!(resolved.workflows["retro"].escalate, Escalation::Preference);
-    assert_eq!(resolved.provenance["workflows.dev.verifier"], Source::Default);
+    assert_eq!(resolved.provenance["workflows.dev.verifier"], ValueSource::Default);
     assert_eq!(resolved.workflows.len(), 5);
 }
 
 #[test]
-fn a_workflow_of_ones_own_names_its_verifier() {
+fn custom_workflow_needs_verifier() {
     assert_snapshot!(problems("workflows.ship.retries = 1"), @r#"missing key "workflows.ship.verifier" at provost.toml:1:16; expected a string (name)"#);
     assert_snapshot!(problems("[workflows.ship]\nverifer = \"x\"\n"), @r#"unknown key "workflows.ship.verifer" at provost.toml:2:1; did you mean "workflows.ship.verifier"?"#);
     assert_snapshot!(problems("[verifiers.x]\nmatch = \"x\"\n[workflows.\"a b\"]\nverifier = \"x\"\n"), @r#"

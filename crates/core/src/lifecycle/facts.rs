@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{CheckEnd, Passed, Refuted};
+use crate::verdict::{CheckEnd, CheckRefutation, VerifiedTree};
 
 /// The agent's latest claim about its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl ClaimKind {
         ClaimKind::Failed,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             ClaimKind::None => "none",
             ClaimKind::Working => "working",
@@ -38,23 +38,23 @@ impl ClaimKind {
 /// The kernel's view of the agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Process {
+pub enum ProcessFact {
     Alive,
     Exit0,
     ExitN,
     Unknown,
 }
 
-impl Process {
-    pub const ALL: [Process; 4] =
-        [Process::Alive, Process::Exit0, Process::ExitN, Process::Unknown];
+impl ProcessFact {
+    pub const ALL: [ProcessFact; 4] =
+        [ProcessFact::Alive, ProcessFact::Exit0, ProcessFact::ExitN, ProcessFact::Unknown];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Process::Alive => "alive",
-            Process::Exit0 => "exit0",
-            Process::ExitN => "exitN",
-            Process::Unknown => "unknown",
+            ProcessFact::Alive => "alive",
+            ProcessFact::Exit0 => "exit0",
+            ProcessFact::ExitN => "exitN",
+            ProcessFact::Unknown => "unknown",
         }
     }
 }
@@ -73,7 +73,7 @@ impl Activity {
     pub const ALL: [Activity; 4] =
         [Activity::Active, Activity::Idle, Activity::Stale, Activity::Exited];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Activity::Active => "active",
             Activity::Idle => "idle",
@@ -83,12 +83,12 @@ impl Activity {
     }
 }
 
-/// The checks' result for the current tree. `Passed` carries the proof.
+/// The checks' result for the current tree. `VerifiedTree` carries the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
     None,
-    Passed(Passed),
-    Failed(Refuted),
+    Passed(VerifiedTree),
+    Failed(CheckRefutation),
 }
 
 impl Verification {
@@ -96,11 +96,11 @@ impl Verification {
     pub fn could_not_run(&self) -> bool {
         matches!(
             self,
-            Verification::Failed(Refuted::Unfinished { end: CheckEnd::Unfinished(_), .. })
+            Verification::Failed(CheckRefutation::Unfinished { end: CheckEnd::Unfinished(_), .. })
         )
     }
 
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Verification::None => "none",
             Verification::Passed(_) => "passed",

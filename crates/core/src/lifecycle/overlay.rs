@@ -25,7 +25,7 @@ impl StopCause {
 
 /// A decision or condition that overrides the table, strongest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Overlay {
+pub enum StateOverlay {
     Resolved(State, Option<Cause>),
     Cancelled,
     Superseded,
@@ -43,30 +43,32 @@ pub enum Overlay {
 }
 
 /// Applies the overlay to the table's judgement.
-pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
+pub fn apply_overlay(overlay: &StateOverlay, found: Judgement) -> Judgement {
     match overlay {
-        Overlay::Resolved(state, cause) => {
+        StateOverlay::Resolved(state, cause) => {
             Judgement { cause: *cause, ..Judgement::new(*state, Rule::Resolved) }
         }
-        Overlay::Cancelled => Judgement::new(State::Cancelled, Rule::Cancelled),
-        Overlay::Superseded => Judgement::new(State::Superseded, Rule::Superseded),
-        Overlay::Stopped(why) => Judgement::new(State::Failed, Rule::Stopped).because(why.cause()),
-        Overlay::BlockingRequest => Judgement::new(State::NeedsInput, Rule::Request)
+        StateOverlay::Cancelled => Judgement::new(State::Cancelled, Rule::Cancelled),
+        StateOverlay::Superseded => Judgement::new(State::Superseded, Rule::Superseded),
+        StateOverlay::Stopped(why) => {
+            Judgement::new(State::Failed, Rule::Stopped).because(why.cause())
+        }
+        StateOverlay::BlockingRequest => Judgement::new(State::NeedsInput, Rule::Request)
             .with(found.flags.into_iter().filter(|flag| *flag == Flag::LivenessUnknown)),
-        Overlay::Limited => Judgement::new(State::Working, Rule::Limited),
-        Overlay::Verifying => Judgement {
+        StateOverlay::Limited => Judgement::new(State::Working, Rule::Limited),
+        StateOverlay::Verifying => Judgement {
             state: State::Verifying,
             cause: None,
             flags: found.flags,
             rule: Rule::Verifying,
         },
-        Overlay::MovingTree if found.is_terminal() => {
+        StateOverlay::MovingTree if found.is_terminal() => {
             Judgement::new(State::Disputed, Rule::MovingTree).with([Flag::MovingTree])
         }
-        Overlay::Ended if is_unclaimed_end(&found) => {
+        StateOverlay::Ended if is_unclaimed_end(&found) => {
             Judgement { state: State::Stopped, cause: None, flags: found.flags, rule: Rule::Ended }
         }
-        Overlay::MovingTree | Overlay::Ended | Overlay::None => found,
+        StateOverlay::MovingTree | StateOverlay::Ended | StateOverlay::None => found,
     }
 }
 

@@ -3,44 +3,44 @@
 //! A test compares all 240 cells with the golden contract; nothing here reads that file.
 
 use super::{
-    facts::{Activity, ClaimKind, Process, Verification},
+    facts::{Activity, ClaimKind, ProcessFact, Verification},
     state::{Cause, Flag, Judgement, Rule, State},
 };
 
 /// Judges an attempt by its facts, without the overlay.
-pub fn table(
+pub fn judge_facts_by_table(
     claim: ClaimKind,
-    process: Process,
+    process: ProcessFact,
     activity: Activity,
     verification: &Verification,
 ) -> Judgement {
     let ended = match (process, activity) {
-        (Process::Exit0, _) => Some(Ended::Cleanly),
-        (Process::ExitN, _) => Some(Ended::Crashed),
-        (Process::Alive | Process::Unknown, Activity::Exited) => Some(Ended::Cleanly),
+        (ProcessFact::Exit0, _) => Some(ExitKind::Cleanly),
+        (ProcessFact::ExitN, _) => Some(ExitKind::Crashed),
+        (ProcessFact::Alive | ProcessFact::Unknown, Activity::Exited) => Some(ExitKind::Cleanly),
         (
-            Process::Alive | Process::Unknown,
+            ProcessFact::Alive | ProcessFact::Unknown,
             Activity::Active | Activity::Idle | Activity::Stale,
         ) => None,
     };
     match ended {
         Some(ended) => {
-            after_the_end(claim, ended, verification).with(ending_flags(process, activity))
+            judge_ended(claim, ended, verification).with(ending_flags(process, activity))
         }
-        None => while_living(claim, process, activity, verification).with(liveness_flags(process)),
+        None => judge_running(claim, process, activity, verification).with(liveness_flags(process)),
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum ExitKind {
     /// With code 0, by Provost's own signal, or with an unobserved code.
     Cleanly,
     Crashed,
 }
 
-fn while_living(
+fn judge_running(
     claim: ClaimKind,
-    process: Process,
+    process: ProcessFact,
     activity: Activity,
     verification: &Verification,
 ) -> Judgement {
@@ -69,27 +69,28 @@ fn while_living(
             Judgement::new(State::NeedsInput, Rule::L9).with(check_flag(verification))
         }
         (ClaimKind::None | ClaimKind::Working, _) => {
-            unclaimed_while_living(process, activity).with(check_flag(verification))
+            judge_running_unclaimed(process, activity).with(check_flag(verification))
         }
     }
 }
 
-fn unclaimed_while_living(process: Process, activity: Activity) -> Judgement {
+fn judge_running_unclaimed(process: ProcessFact, activity: Activity) -> Judgement {
     match (activity, process) {
         (Activity::Active, _) => Judgement::new(State::Working, Rule::L10),
         (Activity::Idle, _) => Judgement::new(State::Idle, Rule::L11),
-        (Activity::Stale | Activity::Exited, Process::Unknown) => {
+        (Activity::Stale | Activity::Exited, ProcessFact::Unknown) => {
             Judgement::new(State::Lost, Rule::L13)
         }
-        (Activity::Stale | Activity::Exited, Process::Alive | Process::Exit0 | Process::ExitN) => {
-            Judgement::new(State::Stalled, Rule::L12)
-        }
+        (
+            Activity::Stale | Activity::Exited,
+            ProcessFact::Alive | ProcessFact::Exit0 | ProcessFact::ExitN,
+        ) => Judgement::new(State::Stalled, Rule::L12),
     }
 }
 
-fn after_the_end(claim: ClaimKind, ended: Ended, verification: &Verification) -> Judgement {
+fn judge_ended(claim: ClaimKind, ended: ExitKind, verification: &Verification) -> Judgement {
     use Verification as V;
-    let mismatch = (ended == Ended::Crashed).then_some(Flag::ExitMismatch);
+    let mismatch = (ended == ExitKind::Crashed).then_some(Flag::ExitMismatch);
     match (claim, ended, verification) {
         (ClaimKind::Completed, _, V::Passed(_)) => {
             Judgement::new(State::Succeeded, Rule::X1).with(mismatch)
@@ -97,10 +98,10 @@ fn after_the_end(claim: ClaimKind, ended: Ended, verification: &Verification) ->
         (ClaimKind::Completed, _, V::Failed(_)) => {
             Judgement::new(State::Failed, Rule::X2).because(Cause::Verification)
         }
-        (ClaimKind::Completed, Ended::Cleanly, V::None) => {
+        (ClaimKind::Completed, ExitKind::Cleanly, V::None) => {
             Judgement::new(State::Completed, Rule::X3).with([Flag::Unverified])
         }
-        (ClaimKind::Completed, Ended::Crashed, V::None) => {
+        (ClaimKind::Completed, ExitKind::Crashed, V::None) => {
             Judgement::new(State::Disputed, Rule::X4).with(mismatch)
         }
         (ClaimKind::Failed, _, V::Failed(_) | V::None) => {
@@ -109,41 +110,43 @@ fn after_the_end(claim: ClaimKind, ended: Ended, verification: &Verification) ->
         (ClaimKind::Failed, _, V::Passed(_)) => {
             Judgement::new(State::Disputed, Rule::X6).with([Flag::ClaimVsVerdict])
         }
-        (ClaimKind::NeedsInput, Ended::Cleanly, _) => Judgement::new(State::NeedsInput, Rule::X7)
-            .with([Flag::AnswerResumes])
-            .with(check_flag(verification)),
-        (ClaimKind::NeedsInput, Ended::Crashed, V::Failed(_) | V::None) => {
+        (ClaimKind::NeedsInput, ExitKind::Cleanly, _) => {
+            Judgement::new(State::NeedsInput, Rule::X7)
+                .with([Flag::AnswerResumes])
+                .with(check_flag(verification))
+        }
+        (ClaimKind::NeedsInput, ExitKind::Crashed, V::Failed(_) | V::None) => {
             Judgement::new(State::Failed, Rule::X8).because(Cause::Crash).with([Flag::OpenQuestion])
         }
-        (ClaimKind::NeedsInput, Ended::Crashed, V::Passed(_)) => {
+        (ClaimKind::NeedsInput, ExitKind::Crashed, V::Passed(_)) => {
             Judgement::new(State::Disputed, Rule::X9).with([Flag::OpenQuestion, Flag::ExitMismatch])
         }
         (ClaimKind::None | ClaimKind::Working, _, _) => {
-            unclaimed_after_the_end(claim, ended, verification)
+            judge_ended_unclaimed(claim, ended, verification)
         }
     }
 }
 
-fn unclaimed_after_the_end(
+fn judge_ended_unclaimed(
     claim: ClaimKind,
-    ended: Ended,
+    ended: ExitKind,
     verification: &Verification,
 ) -> Judgement {
     use Verification as V;
     match (ended, verification) {
-        (Ended::Crashed, V::Failed(_) | V::None) => {
+        (ExitKind::Crashed, V::Failed(_) | V::None) => {
             Judgement::new(State::Failed, Rule::X10).because(Cause::Crash)
         }
-        (Ended::Crashed, V::Passed(_)) => {
+        (ExitKind::Crashed, V::Passed(_)) => {
             Judgement::new(State::Disputed, Rule::X11).with([Flag::CrashVsVerdict])
         }
-        (Ended::Cleanly, V::Passed(_)) => {
+        (ExitKind::Cleanly, V::Passed(_)) => {
             Judgement::new(State::EndedUnclaimed, Rule::X12).with([Flag::ChecksPassed])
         }
-        (Ended::Cleanly, V::Failed(_)) => Judgement::new(State::Failed, Rule::X13)
+        (ExitKind::Cleanly, V::Failed(_)) => Judgement::new(State::Failed, Rule::X13)
             .because(Cause::Verification)
             .with([Flag::Unclaimed]),
-        (Ended::Cleanly, V::None) => Judgement::new(State::EndedUnclaimed, Rule::X14)
+        (ExitKind::Cleanly, V::None) => Judgement::new(State::EndedUnclaimed, Rule::X14)
             .with((claim == ClaimKind::Working).then_some(Flag::LastSaidWorking)),
     }
 }
@@ -156,18 +159,21 @@ fn check_flag(verification: &Verification) -> Option<Flag> {
     }
 }
 
-fn liveness_flags(process: Process) -> Option<Flag> {
-    (process == Process::Unknown).then_some(Flag::LivenessUnknown)
+fn liveness_flags(process: ProcessFact) -> Option<Flag> {
+    (process == ProcessFact::Unknown).then_some(Flag::LivenessUnknown)
 }
 
-fn ending_flags(process: Process, activity: Activity) -> Vec<Flag> {
+fn ending_flags(process: ProcessFact, activity: Activity) -> Vec<Flag> {
     match (process, activity) {
-        (Process::Alive, _) => {
+        (ProcessFact::Alive, _) => {
             vec![Flag::SettleFirst, Flag::ReapLeftoverPid, Flag::ExitCodeUnobserved]
         }
-        (Process::Unknown, _) => vec![Flag::SettleFirst, Flag::ExitCodeUnobserved],
-        (Process::Exit0 | Process::ExitN, Activity::Active) => vec![Flag::SettleFirst],
-        (Process::Exit0 | Process::ExitN, Activity::Idle | Activity::Stale | Activity::Exited) => {
+        (ProcessFact::Unknown, _) => vec![Flag::SettleFirst, Flag::ExitCodeUnobserved],
+        (ProcessFact::Exit0 | ProcessFact::ExitN, Activity::Active) => vec![Flag::SettleFirst],
+        (
+            ProcessFact::Exit0 | ProcessFact::ExitN,
+            Activity::Idle | Activity::Stale | Activity::Exited,
+        ) => {
             vec![]
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    fault::{Fault, told},
+    fault::{PlanFault, format_faults},
     graph::{MAX_TASKS, Plan},
     order,
     task::{PlanTask, TaskId},
@@ -46,12 +46,12 @@ pub enum PlanEdit {
 pub struct EditFault {
     /// Its number, from 1.
     pub no: usize,
-    pub why: Refusal,
+    pub why: EditRefusal,
 }
 
 /// Why an edit cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EditRefusal {
     #[error("there is no task \"{id}\": expected the id of a task in the plan")]
     Unknown { id: TaskId },
     #[error("task \"{id}\" exists already: expected a unique id")]
@@ -68,28 +68,28 @@ pub enum Refusal {
     ChangesNothing { id: TaskId },
     #[error("these are {count} edits: expected at most {MAX_EDITS} at once")]
     TooMany { count: usize },
-    #[error("the plan would not be valid:\n{}", told(.0))]
-    Faults(Vec<Fault>),
+    #[error("the plan would not be valid:\n{}", format_faults(.0))]
+    Faults(Vec<PlanFault>),
 }
 
 impl Plan {
     /// Applies these edits one after the other, or returns the first that cannot be applied.
-    pub fn edited(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
+    pub fn apply_edits(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
         if edits.len() > MAX_EDITS {
-            let why = Refusal::TooMany { count: edits.len() };
+            let why = EditRefusal::TooMany { count: edits.len() };
             return Err(EditFault { no: MAX_EDITS + 1, why });
         }
         let mut tasks = self.tasks().to_vec();
         for (at, edit) in edits.iter().enumerate() {
-            apply(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
+            apply_edit(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
         }
         // Every edit left a valid plan, so this one is valid too. It is validated anyway.
         let no = edits.len();
-        Plan::new(tasks).map_err(|faults| EditFault { no, why: Refusal::Faults(faults) })
+        Plan::new(tasks).map_err(|faults| EditFault { no, why: EditRefusal::Faults(faults) })
     }
 }
 
-fn apply(tasks: &mut Vec<PlanTask>, edit: &PlanEdit) -> Result<(), Refusal> {
+fn apply_edit(tasks: &mut Vec<PlanTask>, edit: &PlanEdit) -> Result<(), EditRefusal> {
     match edit {
         PlanEdit::Add { task } => add(tasks, task),
         PlanEdit::Remove { id } => remove(tasks, id),
@@ -99,43 +99,43 @@ fn apply(tasks: &mut Vec<PlanTask>, edit: &PlanEdit) -> Result<(), Refusal> {
     }
 }
 
-fn add(tasks: &mut Vec<PlanTask>, task: &PlanTask) -> Result<(), Refusal> {
-    if find(tasks, &task.id).is_ok() {
-        return Err(Refusal::Exists { id: task.id.clone() });
+fn add(tasks: &mut Vec<PlanTask>, task: &PlanTask) -> Result<(), EditRefusal> {
+    if task_index(tasks, &task.id).is_ok() {
+        return Err(EditRefusal::Exists { id: task.id.clone() });
     }
     let mut faults = Vec::new();
     if tasks.len() == MAX_TASKS {
-        faults.push(Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS });
+        faults.push(PlanFault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS });
     }
     task.text_faults(&mut faults);
     tasks.push(task.clone());
     faults.extend(order::link_faults(tasks));
     // No task depends on a new one, so the only possible cycle is a dependency on itself.
-    faults.extend(order::sorted(tasks).err().unwrap_or_default());
-    sound(faults)
+    faults.extend(order::topological_order(tasks).err().unwrap_or_default());
+    check_faults(faults)
 }
 
-fn sound(faults: Vec<Fault>) -> Result<(), Refusal> {
-    if faults.is_empty() { Ok(()) } else { Err(Refusal::Faults(faults)) }
+fn check_faults(faults: Vec<PlanFault>) -> Result<(), EditRefusal> {
+    if faults.is_empty() { Ok(()) } else { Err(EditRefusal::Faults(faults)) }
 }
 
-fn remove(tasks: &mut Vec<PlanTask>, id: &TaskId) -> Result<(), Refusal> {
-    let at = find(tasks, id)?;
+fn remove(tasks: &mut Vec<PlanTask>, id: &TaskId) -> Result<(), EditRefusal> {
+    let at = task_index(tasks, id)?;
     if let Some(by) = tasks.iter().find(|task| task.after.contains(id)) {
-        return Err(Refusal::Needed { id: id.clone(), by: by.id.clone() });
+        return Err(EditRefusal::Needed { id: id.clone(), by: by.id.clone() });
     }
     if tasks.len() == 1 {
-        return Err(Refusal::Last { id: id.clone() });
+        return Err(EditRefusal::Last { id: id.clone() });
     }
     tasks.remove(at);
     Ok(())
 }
 
-fn change(tasks: &mut [PlanTask], edit: &PlanEdit) -> Result<(), Refusal> {
+fn change(tasks: &mut [PlanTask], edit: &PlanEdit) -> Result<(), EditRefusal> {
     let PlanEdit::Change { id, title, instruction, criteria, checks, scope } = edit else {
         return Ok(());
     };
-    let at = find(tasks, id)?;
+    let at = task_index(tasks, id)?;
     let old = &tasks[at];
     let new = PlanTask {
         id: id.clone(),
@@ -147,33 +147,33 @@ fn change(tasks: &mut [PlanTask], edit: &PlanEdit) -> Result<(), Refusal> {
         scope: scope.clone().unwrap_or_else(|| old.scope.clone()),
     };
     if new == *old {
-        return Err(Refusal::ChangesNothing { id: id.clone() });
+        return Err(EditRefusal::ChangesNothing { id: id.clone() });
     }
     let mut faults = Vec::new();
     new.text_faults(&mut faults);
     tasks[at] = new;
-    sound(faults)
+    check_faults(faults)
 }
 
-fn depend(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), Refusal> {
-    let (at, _) = (find(tasks, id)?, find(tasks, on)?);
+fn depend(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), EditRefusal> {
+    let (at, _) = (task_index(tasks, id)?, task_index(tasks, on)?);
     if tasks[at].after.contains(on) {
-        return Err(Refusal::AlreadyAfter { id: id.clone(), on: on.clone() });
+        return Err(EditRefusal::AlreadyAfter { id: id.clone(), on: on.clone() });
     }
     tasks[at].after.push(on.clone());
-    order::sorted(tasks).map(drop).map_err(Refusal::Faults)
+    order::topological_order(tasks).map(drop).map_err(EditRefusal::Faults)
 }
 
-fn release(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), Refusal> {
-    let at = find(tasks, id)?;
+fn release(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), EditRefusal> {
+    let at = task_index(tasks, id)?;
     let Some(place) = tasks[at].after.iter().position(|after| after == on) else {
-        return Err(Refusal::NotAfter { id: id.clone(), on: on.clone() });
+        return Err(EditRefusal::NotAfter { id: id.clone(), on: on.clone() });
     };
     tasks[at].after.remove(place);
     Ok(())
 }
 
-fn find(tasks: &[PlanTask], id: &TaskId) -> Result<usize, Refusal> {
+fn task_index(tasks: &[PlanTask], id: &TaskId) -> Result<usize, EditRefusal> {
     let place = tasks.iter().position(|task| task.id == *id);
-    place.ok_or_else(|| Refusal::Unknown { id: id.clone() })
+    place.ok_or_else(|| EditRefusal::Unknown { id: id.clone() })
 }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use super::task::{BadTaskId, MAX_ENTRIES, TaskId};
+use super::task::{MAX_ENTRIES, ParseTaskIdError, TaskId};
 
 /// Maximum number of faults in one report. A longer list would not help.
-pub const MAX_TOLD: usize = 40;
+pub const MAX_REPORTED: usize = 40;
 
 /// Maximum number of characters quoted of a faulty text.
-const MAX_REPEATED: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// Number of tasks named in a cycle before its middle is left out.
 const MAX_PATH: usize = 12;
 
 /// The location of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultLocation {
     Plan,
     Review,
     Task(TaskId),
@@ -27,22 +27,22 @@ pub enum Place {
     Edit(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FaultLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Plan => f.write_str("the plan"),
-            Place::Review => f.write_str("the review"),
-            Place::Task(id) => write!(f, "task \"{id}\""),
-            Place::Numbered(no) => write!(f, "task number {no}"),
-            Place::Unnamed => f.write_str("the task"),
-            Place::Edit(no) => write!(f, "edit number {no} of the review"),
+            FaultLocation::Plan => f.write_str("the plan"),
+            FaultLocation::Review => f.write_str("the review"),
+            FaultLocation::Task(id) => write!(f, "task \"{id}\""),
+            FaultLocation::Numbered(no) => write!(f, "task number {no}"),
+            FaultLocation::Unnamed => f.write_str("the task"),
+            FaultLocation::Edit(no) => write!(f, "edit number {no} of the review"),
         }
     }
 }
 
 /// A fault of a plan, or of a review of one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum PlanFault {
     #[error("the plan has no tasks: expected at least one")]
     Empty,
     #[error("the plan has {count} tasks: expected at most {most}")]
@@ -56,28 +56,33 @@ pub enum Fault {
     #[error("task \"{task}\" names \"{on}\" more than once in \"after\": expected once")]
     RepeatedDependency { task: TaskId, on: TaskId },
     /// Each task depends on the next. The first one is repeated at the end.
-    #[error("these tasks wait for each other, each for the next: {}: expected no cycle", Path(.path))]
+    #[error("these tasks wait for each other, each for the next: {}: expected no cycle", CyclePath(.path))]
     Cycle { path: Vec<TaskId> },
     #[error("{place} has a field {field:?} that is not in the form: expected only {expected}")]
-    ForeignField { place: Place, field: String, expected: &'static str },
+    ForeignField { place: FaultLocation, field: String, expected: &'static str },
     #[error("{place}, in \"{field}\": {why}")]
-    BadId { place: Place, field: &'static str, why: BadTaskId },
+    BadId { place: FaultLocation, field: &'static str, why: ParseTaskIdError },
     #[error("{place} has no \"{field}\": expected {expected}")]
-    Missing { place: Place, field: &'static str, expected: &'static str },
+    Missing { place: FaultLocation, field: &'static str, expected: &'static str },
     #[error("{place} has {found} for \"{field}\": expected {expected}")]
-    WrongType { place: Place, field: &'static str, found: &'static str, expected: &'static str },
+    WrongType {
+        place: FaultLocation,
+        field: &'static str,
+        found: &'static str,
+        expected: &'static str,
+    },
     #[error("{place} is {found}: expected an object")]
-    NoObject { place: Place, found: &'static str },
+    NoObject { place: FaultLocation, found: &'static str },
     #[error("{place} has an empty text in \"{field}\": expected words")]
-    EmptyText { place: Place, field: &'static str },
+    EmptyText { place: FaultLocation, field: &'static str },
     #[error("{place} has {length} characters in \"{field}\": expected at most {most}")]
-    TooLong { place: Place, field: &'static str, length: usize, most: usize },
+    TooLong { place: FaultLocation, field: &'static str, length: usize, most: usize },
     #[error("{place} has {count} entries in \"{field}\": expected at most {MAX_ENTRIES}")]
-    TooManyEntries { place: Place, field: &'static str, count: usize },
+    TooManyEntries { place: FaultLocation, field: &'static str, count: usize },
     #[error("{place} has line ends or control characters in \"{field}\": expected one line")]
-    NotOneLine { place: Place, field: &'static str },
+    NotOneLine { place: FaultLocation, field: &'static str },
     #[error("{place} has a NUL character in \"{field}\": expected text")]
-    Nul { place: Place, field: &'static str },
+    Nul { place: FaultLocation, field: &'static str },
     #[error("the review has the verdict {found:?}: expected \"accept\" or \"reject\"")]
     BadVerdict { found: String },
     #[error("the review has {count} edits: expected at most {most}")]
@@ -87,35 +92,37 @@ pub enum Fault {
     BadEdit { no: usize, why: String },
 }
 
-impl Fault {
+impl PlanFault {
     /// Returns the location of the fault; of a cycle, that of its first task.
-    pub fn place(&self) -> Place {
+    pub fn location(&self) -> FaultLocation {
         match self {
-            Fault::Empty | Fault::TooMany { .. } => Place::Plan,
-            Fault::Duplicate { id: task, .. }
-            | Fault::UnknownDependency { task, .. }
-            | Fault::RepeatedDependency { task, .. } => Place::Task(task.clone()),
-            Fault::Cycle { path } => path.first().cloned().map_or(Place::Plan, Place::Task),
-            Fault::ForeignField { place, .. }
-            | Fault::BadId { place, .. }
-            | Fault::Missing { place, .. }
-            | Fault::WrongType { place, .. }
-            | Fault::NoObject { place, .. }
-            | Fault::EmptyText { place, .. }
-            | Fault::TooLong { place, .. }
-            | Fault::TooManyEntries { place, .. }
-            | Fault::NotOneLine { place, .. }
-            | Fault::Nul { place, .. } => place.clone(),
-            Fault::BadVerdict { .. } | Fault::TooManyEdits { .. } => Place::Review,
-            Fault::BadEdit { no, .. } => Place::Edit(*no),
+            PlanFault::Empty | PlanFault::TooMany { .. } => FaultLocation::Plan,
+            PlanFault::Duplicate { id: task, .. }
+            | PlanFault::UnknownDependency { task, .. }
+            | PlanFault::RepeatedDependency { task, .. } => FaultLocation::Task(task.clone()),
+            PlanFault::Cycle { path } => {
+                path.first().cloned().map_or(FaultLocation::Plan, FaultLocation::Task)
+            }
+            PlanFault::ForeignField { place, .. }
+            | PlanFault::BadId { place, .. }
+            | PlanFault::Missing { place, .. }
+            | PlanFault::WrongType { place, .. }
+            | PlanFault::NoObject { place, .. }
+            | PlanFault::EmptyText { place, .. }
+            | PlanFault::TooLong { place, .. }
+            | PlanFault::TooManyEntries { place, .. }
+            | PlanFault::NotOneLine { place, .. }
+            | PlanFault::Nul { place, .. } => place.clone(),
+            PlanFault::BadVerdict { .. } | PlanFault::TooManyEdits { .. } => FaultLocation::Review,
+            PlanFault::BadEdit { no, .. } => FaultLocation::Edit(*no),
         }
     }
 }
 
 /// A cycle, with its middle left out if it is long.
-struct Path<'a>(&'a [TaskId]);
+struct CyclePath<'a>(&'a [TaskId]);
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for CyclePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let half = MAX_PATH / 2;
         let left_out = if self.0.len() > MAX_PATH { half..self.0.len() - half } else { 0..0 };
@@ -133,17 +140,17 @@ impl fmt::Display for Path<'_> {
 
 /// Returns the beginning of an untrusted text, enough to find it.
 pub(super) fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MAX_REPEATED) {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 
 /// Formats faults, one per line.
-pub fn told(faults: &[Fault]) -> String {
+pub fn format_faults(faults: &[PlanFault]) -> String {
     let mut lines: Vec<String> =
-        faults.iter().take(MAX_TOLD).map(|fault| format!("- {fault}")).collect();
-    if let Some(more) = faults.len().checked_sub(MAX_TOLD).filter(|more| *more > 0) {
+        faults.iter().take(MAX_REPORTED).map(|fault| format!("- {fault}")).collect();
+    if let Some(more) = faults.len().checked_sub(MAX_REPORTED).filter(|more| *more > 0) {
         lines.push(format!("- and {more} more"));
     }
     lines.join("\n")

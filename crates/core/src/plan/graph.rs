@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    fault::{Fault, told},
-    order, read,
+    fault::{PlanFault, format_faults},
+    order, parse,
     task::{PlanTask, TaskId},
 };
 
@@ -31,44 +31,44 @@ pub struct Plan {
 
 /// Why a stored value is not a valid plan.
 #[derive(Debug, thiserror::Error)]
-#[error("invalid plan:\n{}", told(.0))]
-pub struct NoPlan(Vec<Fault>);
+#[error("invalid plan:\n{}", format_faults(.0))]
+pub struct InvalidPlan(Vec<PlanFault>);
 
 impl TryFrom<Value> for Plan {
-    type Error = NoPlan;
+    type Error = InvalidPlan;
 
-    fn try_from(value: Value) -> Result<Self, NoPlan> {
-        Plan::parse(&value).map_err(NoPlan)
+    fn try_from(value: Value) -> Result<Self, InvalidPlan> {
+        Plan::parse(&value).map_err(InvalidPlan)
     }
 }
 
 impl Plan {
     /// Builds a plan from tasks, or returns all faults.
-    pub fn new(tasks: Vec<PlanTask>) -> Result<Plan, Vec<Fault>> {
+    pub fn new(tasks: Vec<PlanTask>) -> Result<Plan, Vec<PlanFault>> {
         let mut faults = Vec::new();
-        count(tasks.len(), MAX_TASKS, &mut faults);
+        check_task_count(tasks.len(), MAX_TASKS, &mut faults);
         tasks.iter().for_each(|task| task.text_faults(&mut faults));
-        Plan::of(tasks, faults)
+        Plan::validate(tasks, faults)
     }
 
     /// Parses a plan from an agent or a file, `{"tasks": [...]}`.
-    pub fn parse(value: &Value) -> Result<Plan, Vec<Fault>> {
+    pub fn parse(value: &Value) -> Result<Plan, Vec<PlanFault>> {
         Plan::parse_within(value, MAX_TASKS)
     }
 
     /// Parses a plan with at most `most` tasks.
-    pub fn parse_within(value: &Value, most: usize) -> Result<Plan, Vec<Fault>> {
+    pub fn parse_within(value: &Value, most: usize) -> Result<Plan, Vec<PlanFault>> {
         let mut faults = Vec::new();
-        let tasks = read::tasks(value, most.min(MAX_TASKS), &mut faults);
-        Plan::of(tasks, faults)
+        let tasks = parse::parse_tasks(value, most.min(MAX_TASKS), &mut faults);
+        Plan::validate(tasks, faults)
     }
 
     /// Refuses a plan with more than `most` tasks.
-    pub fn within(self, most: usize) -> Result<Plan, Fault> {
+    pub fn limit_tasks(self, most: usize) -> Result<Plan, PlanFault> {
         if self.tasks.len() <= most {
             Ok(self)
         } else {
-            Err(Fault::TooMany { count: self.tasks.len(), most })
+            Err(PlanFault::TooMany { count: self.tasks.len(), most })
         }
     }
 
@@ -83,9 +83,9 @@ impl Plan {
     }
 
     /// Validates how the tasks depend on each other, in addition to the known faults.
-    fn of(tasks: Vec<PlanTask>, mut faults: Vec<Fault>) -> Result<Plan, Vec<Fault>> {
+    fn validate(tasks: Vec<PlanTask>, mut faults: Vec<PlanFault>) -> Result<Plan, Vec<PlanFault>> {
         faults.extend(order::link_faults(&tasks));
-        match order::sorted(&tasks) {
+        match order::topological_order(&tasks) {
             Ok(order) if faults.is_empty() => Ok(Plan::in_order(tasks, &order)),
             Ok(_) => Err(faults),
             Err(cycles) => {
@@ -104,10 +104,10 @@ impl Plan {
 }
 
 /// Checks the number of tasks. An empty plan is invalid: nothing to do is not the same as all done.
-pub(super) fn count(count: usize, most: usize, faults: &mut Vec<Fault>) {
+pub(super) fn check_task_count(count: usize, most: usize, faults: &mut Vec<PlanFault>) {
     match count {
-        0 => faults.push(Fault::Empty),
-        count if count > most => faults.push(Fault::TooMany { count, most }),
+        0 => faults.push(PlanFault::Empty),
+        count if count > most => faults.push(PlanFault::TooMany { count, most }),
         _ => {}
     }
 }

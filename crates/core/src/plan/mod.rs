@@ -7,16 +7,17 @@ mod edit;
 mod fault;
 mod graph;
 mod order;
-mod read;
+mod parse;
 mod review;
 mod schema;
 mod task;
 
-pub use edit::{EditFault, MAX_EDITS, PlanEdit, Refusal};
-pub use fault::{Fault, MAX_TOLD, Place, told};
-pub use graph::{MAX_PLANNED, MAX_TASKS, NoPlan, Plan};
-pub use order::chained;
+pub use edit::{EditFault, EditRefusal, MAX_EDITS, PlanEdit};
+pub use fault::{FaultLocation, MAX_REPORTED, PlanFault, format_faults};
+pub use graph::{InvalidPlan, MAX_PLANNED, MAX_TASKS, Plan};
+pub use order::continued_tasks;
 pub use review::{MAX_REASON, PlanReview, PlanVerdict};
 pub use task::{
-    BadTaskId, MAX_ENTRIES, MAX_ENTRY, MAX_ID, MAX_INSTRUCTION, MAX_TITLE, NoTask, PlanTask, TaskId,
+    InvalidTask, MAX_ENTRIES, MAX_ENTRY, MAX_ID, MAX_INSTRUCTION, MAX_TITLE, ParseTaskIdError,
+    PlanTask, TaskId,
 };

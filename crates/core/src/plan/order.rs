@@ -10,14 +10,14 @@ use std::{
 };
 
 use super::{
-    fault::Fault,
+    fault::PlanFault,
     graph::Plan,
     task::{PlanTask, TaskId},
 };
 
 /// Returns for each task the task whose conversation it continues, if any. That is its only
 /// dependency, and it is the first of the tasks that depend only on that one.
-pub fn chained(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
+pub fn continued_tasks(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     let mut taken = BTreeSet::new();
     let chain = plan.tasks().iter().filter_map(|task| match task.after.as_slice() {
         [only] if taken.insert(only) => Some((task.id.clone(), only.clone())),
@@ -27,22 +27,23 @@ pub fn chained(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
 }
 
 /// Returns duplicate ids, and dependencies that are unknown or repeated.
-pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<Fault> {
+pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<PlanFault> {
     let mut counts: BTreeMap<&TaskId, usize> = BTreeMap::new();
     for task in tasks {
         *counts.entry(&task.id).or_default() += 1;
     }
     let twice = counts.iter().filter(|(_, count)| **count > 1);
-    let mut faults: Vec<Fault> =
-        twice.map(|(id, count)| Fault::Duplicate { id: (*id).clone(), count: *count }).collect();
+    let mut faults: Vec<PlanFault> = twice
+        .map(|(id, count)| PlanFault::Duplicate { id: (*id).clone(), count: *count })
+        .collect();
     for task in tasks {
         let mut named = BTreeSet::new();
         for on in &task.after {
             let (id, on) = (task.id.clone(), on.clone());
             if !named.insert(on.clone()) {
-                faults.push(Fault::RepeatedDependency { task: id, on });
+                faults.push(PlanFault::RepeatedDependency { task: id, on });
             } else if !counts.contains_key(&on) {
-                faults.push(Fault::UnknownDependency { task: id, on });
+                faults.push(PlanFault::UnknownDependency { task: id, on });
             }
         }
     }
@@ -51,8 +52,8 @@ pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<Fault> {
 
 /// Returns the positions of the tasks in topological order, or the cycles that prevent one.
 /// Repeated and unknown dependencies are reported by [`link_faults`] and skipped here.
-pub(super) fn sorted(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<Fault>> {
-    let links = Links::of(tasks);
+pub(super) fn topological_order(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<PlanFault>> {
+    let links = DependencyLinks::from_tasks(tasks);
     let mut waits: Vec<usize> = links.before.iter().map(Vec::len).collect();
     let free = (0..tasks.len()).filter(|at| waits[*at] == 0).map(Reverse);
     let mut free: BinaryHeap<Reverse<usize>> = free.collect();
@@ -66,21 +67,23 @@ pub(super) fn sorted(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<Fault>> {
             }
         }
     }
-    if order.len() == tasks.len() { Ok(order) } else { Err(cycles(tasks, &links, &waits)) }
+    if order.len() == tasks.len() { Ok(order) } else { Err(find_cycles(tasks, &links, &waits)) }
 }
 
 /// The dependencies by position, in both directions.
-struct Links {
+struct DependencyLinks {
     before: Vec<Vec<usize>>,
     behind: Vec<Vec<usize>>,
 }
 
-impl Links {
-    fn of(tasks: &[PlanTask]) -> Links {
+impl DependencyLinks {
+    fn from_tasks(tasks: &[PlanTask]) -> DependencyLinks {
         let places: BTreeMap<&TaskId, usize> =
             tasks.iter().enumerate().rev().map(|(at, task)| (&task.id, at)).collect();
-        let mut links =
-            Links { before: vec![Vec::new(); tasks.len()], behind: vec![Vec::new(); tasks.len()] };
+        let mut links = DependencyLinks {
+            before: vec![Vec::new(); tasks.len()],
+            behind: vec![Vec::new(); tasks.len()],
+        };
         for (at, task) in tasks.iter().enumerate() {
             let known: BTreeSet<usize> =
                 task.after.iter().filter_map(|on| places.get(on).copied()).collect();
@@ -93,7 +96,7 @@ impl Links {
 
 /// Returns the cycles among the tasks that still wait. Each of them waits for another such task, so
 /// that a walk ends in a cycle or at a task visited before.
-fn cycles(tasks: &[PlanTask], links: &Links, waits: &[usize]) -> Vec<Fault> {
+fn find_cycles(tasks: &[PlanTask], links: &DependencyLinks, waits: &[usize]) -> Vec<PlanFault> {
     let mut walks = vec![0; tasks.len()];
     let mut found = Vec::new();
     for start in (0..tasks.len()).filter(|at| waits[*at] > 0) {
@@ -109,7 +112,7 @@ fn cycles(tasks: &[PlanTask], links: &Links, waits: &[usize]) -> Vec<Fault> {
         if walks[at] == walk {
             let round = path.into_iter().skip_while(|place| *place != at).chain([at]);
             let path = round.map(|place| tasks[place].id.clone()).collect();
-            found.push(Fault::Cycle { path });
+            found.push(PlanFault::Cycle { path });
         }
     }
     found

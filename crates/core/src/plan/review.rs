@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{
     edit::{MAX_EDITS, PlanEdit},
-    fault::{Fault, Place, clipped},
-    read,
+    fault::{FaultLocation, PlanFault, clipped},
+    parse,
 };
 
 /// Longest reason, in characters.
@@ -39,7 +39,7 @@ pub enum PlanVerdict {
 impl PlanVerdict {
     pub const ALL: [PlanVerdict; 2] = [PlanVerdict::Accept, PlanVerdict::Reject];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             PlanVerdict::Accept => "accept",
             PlanVerdict::Reject => "reject",
@@ -49,7 +49,7 @@ impl PlanVerdict {
 
 impl PlanReview {
     /// Parses a review, or returns all faults.
-    pub fn parse(value: &Value) -> Result<PlanReview, Vec<Fault>> {
+    pub fn parse(value: &Value) -> Result<PlanReview, Vec<PlanFault>> {
         let mut faults = Vec::new();
         let review = read_review(value, &mut faults);
         match review {
@@ -59,69 +59,76 @@ impl PlanReview {
     }
 }
 
-fn read_review(value: &Value, faults: &mut Vec<Fault>) -> Option<PlanReview> {
-    let place = Place::Review;
-    let fields = read::object(value, &place, faults)?;
+fn read_review(value: &Value, faults: &mut Vec<PlanFault>) -> Option<PlanReview> {
+    let place = FaultLocation::Review;
+    let fields = parse::object_fields(value, &place, faults)?;
     let known = ["verdict", "reason", "edits"];
-    read::only(fields, &known, "verdict, reason and edits", &place, faults);
+    parse::reject_unknown_fields(fields, &known, "verdict, reason and edits", &place, faults);
     let verdict = read_verdict(fields, faults);
-    let reason = read::text(fields, "reason", &place, faults);
+    let reason = parse::required_text(fields, "reason", &place, faults);
     if let Some(reason) = reason {
-        look_at_reason(reason, verdict, faults);
+        check_reason(reason, verdict, faults);
     }
     let edits = read_edits(fields, faults);
     Some(PlanReview { verdict: verdict?, reason: reason?.to_owned(), edits })
 }
 
-fn read_verdict(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Option<PlanVerdict> {
-    let said = read::text(fields, "verdict", &Place::Review, faults)?;
-    let verdict = PlanVerdict::ALL.into_iter().find(|verdict| verdict.word() == said);
+fn read_verdict(fields: &Map<String, Value>, faults: &mut Vec<PlanFault>) -> Option<PlanVerdict> {
+    let said = parse::required_text(fields, "verdict", &FaultLocation::Review, faults)?;
+    let verdict = PlanVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == said);
     if verdict.is_none() {
-        faults.push(Fault::BadVerdict { found: clipped(said) });
+        faults.push(PlanFault::BadVerdict { found: clipped(said) });
     }
     verdict
 }
 
-fn look_at_reason(reason: &str, verdict: Option<PlanVerdict>, faults: &mut Vec<Fault>) {
-    let (place, field) = (Place::Review, "reason");
+fn check_reason(reason: &str, verdict: Option<PlanVerdict>, faults: &mut Vec<PlanFault>) {
+    let (place, field) = (FaultLocation::Review, "reason");
     if verdict == Some(PlanVerdict::Reject) && reason.trim().is_empty() {
-        faults.push(Fault::EmptyText { place: place.clone(), field });
+        faults.push(PlanFault::EmptyText { place: place.clone(), field });
     }
     let length = reason.chars().count();
     if length > MAX_REASON {
-        faults.push(Fault::TooLong { place, field, length, most: MAX_REASON });
+        faults.push(PlanFault::TooLong { place, field, length, most: MAX_REASON });
     }
 }
 
-fn read_edits(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Vec<PlanEdit> {
-    let (place, field, expected) = (Place::Review, "edits", "a list of edits");
+fn read_edits(fields: &Map<String, Value>, faults: &mut Vec<PlanFault>) -> Vec<PlanEdit> {
+    let (place, field, expected) = (FaultLocation::Review, "edits", "a list of edits");
     let edits = match fields.get(field) {
         Some(Value::Array(edits)) => edits,
         Some(other) => {
-            faults.push(Fault::WrongType { place, field, found: read::kind(other), expected });
+            faults.push(PlanFault::WrongType {
+                place,
+                field,
+                found: parse::type_name(other),
+                expected,
+            });
             return Vec::new();
         }
         None => {
-            faults.push(Fault::Missing { place, field, expected });
+            faults.push(PlanFault::Missing { place, field, expected });
             return Vec::new();
         }
     };
     if edits.len() > MAX_EDITS {
-        faults.push(Fault::TooManyEdits { count: edits.len(), most: MAX_EDITS });
+        faults.push(PlanFault::TooManyEdits { count: edits.len(), most: MAX_EDITS });
         return Vec::new();
     }
     let numbered = edits.iter().enumerate();
     numbered.filter_map(|(at, edit)| read_edit(at + 1, edit, faults)).collect()
 }
 
-fn read_edit(no: usize, value: &Value, faults: &mut Vec<Fault>) -> Option<PlanEdit> {
+fn read_edit(no: usize, value: &Value, faults: &mut Vec<PlanFault>) -> Option<PlanEdit> {
     // Otherwise a JSON list would be accepted as an edit.
-    read::object(value, &Place::Edit(no), faults)?;
+    parse::object_fields(value, &FaultLocation::Edit(no), faults)?;
     match PlanEdit::deserialize(value) {
         Ok(edit) => Some(edit),
         Err(why) => {
-            faults
-                .push(Fault::BadEdit { no, why: why.to_string().chars().take(MAX_WHY).collect() });
+            faults.push(PlanFault::BadEdit {
+                no,
+                why: why.to_string().chars().take(MAX_WHY).collect(),
+            });
             None
         }
     }

@@ -10,44 +10,59 @@ use super::{
 impl Plan {
     /// Returns the schema of a plan.
     pub fn schema() -> Value {
-        object(&[("tasks", list(&task()))])
+        object_schema(&[("tasks", list_schema(&task_schema()))])
     }
 }
 
 impl PlanReview {
     /// Returns the schema of a plan review.
     pub fn schema() -> Value {
-        let verdicts = PlanVerdict::ALL.map(PlanVerdict::word);
-        object(&[
+        let verdicts = PlanVerdict::ALL.map(PlanVerdict::as_str);
+        object_schema(&[
             ("verdict", json!({"type": "string", "enum": verdicts})),
-            ("reason", text()),
-            ("edits", list(&json!({"anyOf": edits()}))),
+            ("reason", text_schema()),
+            ("edits", list_schema(&json!({"anyOf": edit_schemas()}))),
         ])
     }
 }
 
-fn task() -> Value {
-    object(&[
-        ("id", told(text(), "1 to 40 of a-z, 0-9 and -, unique in the plan")),
-        ("title", told(text(), "one line")),
-        ("instruction", told(text(), "everything that the agent of this task needs to know")),
-        ("after", told(list(&text()), "ids of the tasks whose work this one builds on")),
-        ("criteria", told(list(&text()), "what must hold at its end")),
-        ("checks", told(list(&text()), "shell commands that must succeed on its work")),
-        ("scope", told(list(&text()), "paths or patterns of the files that it will touch")),
+fn task_schema() -> Value {
+    object_schema(&[
+        ("id", describe(text_schema(), "1 to 40 of a-z, 0-9 and -, unique in the plan")),
+        ("title", describe(text_schema(), "one line")),
+        (
+            "instruction",
+            describe(text_schema(), "everything that the agent of this task needs to know"),
+        ),
+        (
+            "after",
+            describe(list_schema(&text_schema()), "ids of the tasks whose work this one builds on"),
+        ),
+        ("criteria", describe(list_schema(&text_schema()), "what must hold at its end")),
+        (
+            "checks",
+            describe(list_schema(&text_schema()), "shell commands that must succeed on its work"),
+        ),
+        (
+            "scope",
+            describe(
+                list_schema(&text_schema()),
+                "paths or patterns of the files that it will touch",
+            ),
+        ),
     ])
 }
 
-fn edits() -> [Value; 5] {
-    let texts = || json!({"type": ["array", "null"], "items": text()});
+fn edit_schemas() -> [Value; 5] {
+    let texts = || json!({"type": ["array", "null"], "items": text_schema()});
     let maybe = || json!({"type": ["string", "null"]});
     [
-        edit("add", &[("task", task())]),
-        edit("remove", &[("id", text())]),
-        edit(
+        edit_schema("add", &[("task", task_schema())]),
+        edit_schema("remove", &[("id", text_schema())]),
+        edit_schema(
             "change",
             &[
-                ("id", text()),
+                ("id", text_schema()),
                 ("title", maybe()),
                 ("instruction", maybe()),
                 ("criteria", texts()),
@@ -55,32 +70,32 @@ fn edits() -> [Value; 5] {
                 ("scope", texts()),
             ],
         ),
-        edit("depend", &[("id", text()), ("on", text())]),
-        edit("release", &[("id", text()), ("on", text())]),
+        edit_schema("depend", &[("id", text_schema()), ("on", text_schema())]),
+        edit_schema("release", &[("id", text_schema()), ("on", text_schema())]),
     ]
 }
 
-fn edit(op: &str, fields: &[(&str, Value)]) -> Value {
+fn edit_schema(op: &str, fields: &[(&str, Value)]) -> Value {
     let op = ("op", json!({"type": "string", "enum": [op]}));
-    object(&[&[op], fields].concat())
+    object_schema(&[&[op], fields].concat())
 }
 
-fn text() -> Value {
+fn text_schema() -> Value {
     json!({"type": "string"})
 }
 
-fn told(mut form: Value, description: &str) -> Value {
+fn describe(mut form: Value, description: &str) -> Value {
     form["description"] = Value::from(description);
     form
 }
 
-fn list(items: &Value) -> Value {
+fn list_schema(items: &Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
 /// Returns an object schema. Every property is required, because structured output accepts nothing
 /// else.
-fn object(properties: &[(&str, Value)]) -> Value {
+fn object_schema(properties: &[(&str, Value)]) -> Value {
     let required: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
     let properties: serde_json::Map<String, Value> =
         properties.iter().map(|(name, form)| ((*name).to_owned(), form.clone())).collect();

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    fault::{Fault, Place, clipped},
-    read,
+    fault::{FaultLocation, PlanFault, clipped},
+    parse,
 };
 
 /// Longest id. It becomes part of branch names.
@@ -36,7 +36,7 @@ pub struct TaskId(Arc<str>);
 #[error(
     "{0:?} is not a valid task id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", the first a letter or digit"
 )]
-pub struct BadTaskId(String);
+pub struct ParseTaskIdError(String);
 
 impl TaskId {
     pub fn as_str(&self) -> &str {
@@ -57,23 +57,23 @@ impl From<TaskId> for String {
 }
 
 impl TryFrom<String> for TaskId {
-    type Error = BadTaskId;
+    type Error = ParseTaskIdError;
 
-    fn try_from(text: String) -> Result<Self, BadTaskId> {
+    fn try_from(text: String) -> Result<Self, ParseTaskIdError> {
         let known = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
         let fits = (1..=MAX_ID).contains(&text.len()) && !text.starts_with('-');
         if fits && text.bytes().all(known) {
             Ok(TaskId(text.into()))
         } else {
-            Err(BadTaskId(clipped(&text)))
+            Err(ParseTaskIdError(clipped(&text)))
         }
     }
 }
 
 impl FromStr for TaskId {
-    type Err = BadTaskId;
+    type Err = ParseTaskIdError;
 
-    fn from_str(text: &str) -> Result<Self, BadTaskId> {
+    fn from_str(text: &str) -> Result<Self, ParseTaskIdError> {
         text.to_owned().try_into()
     }
 }
@@ -100,69 +100,85 @@ pub struct PlanTask {
 /// Why a value is not a valid task.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct NoTask(Vec<Fault>);
+pub struct InvalidTask(Vec<PlanFault>);
 
 impl TryFrom<Value> for PlanTask {
-    type Error = NoTask;
+    type Error = InvalidTask;
 
-    fn try_from(value: Value) -> Result<Self, NoTask> {
+    fn try_from(value: Value) -> Result<Self, InvalidTask> {
         let mut faults = Vec::new();
-        let task = read::read_task(Place::Unnamed, &value, &mut faults);
+        let task = parse::read_task(FaultLocation::Unnamed, &value, &mut faults);
         match task {
             Some(task) if faults.is_empty() => Ok(task),
-            Some(_) | None => Err(NoTask(faults)),
+            Some(_) | None => Err(InvalidTask(faults)),
         }
     }
 }
 
 impl PlanTask {
     /// Reports the faults of its texts.
-    pub(super) fn text_faults(&self, faults: &mut Vec<Fault>) {
-        let place = Place::Task(self.id.clone());
-        title(&place, &self.title, faults);
-        instruction(&place, &self.instruction, faults);
+    pub(super) fn text_faults(&self, faults: &mut Vec<PlanFault>) {
+        let place = FaultLocation::Task(self.id.clone());
+        check_title(&place, &self.title, faults);
+        check_instruction(&place, &self.instruction, faults);
         let lists =
             [("criteria", &self.criteria), ("checks", &self.checks), ("scope", &self.scope)];
         for (field, entries) in lists {
-            count(&place, field, entries.len(), faults);
-            entries.iter().for_each(|text| entry(&place, field, text, faults));
+            check_count(&place, field, entries.len(), faults);
+            entries.iter().for_each(|text| check_entry(&place, field, text, faults));
         }
     }
 }
 
-pub(super) fn title(place: &Place, text: &str, faults: &mut Vec<Fault>) {
-    sized(place, "title", text, MAX_TITLE, faults);
+pub(super) fn check_title(place: &FaultLocation, text: &str, faults: &mut Vec<PlanFault>) {
+    check_text(place, "title", text, MAX_TITLE, faults);
     if text.chars().any(char::is_control) {
-        faults.push(Fault::NotOneLine { place: place.clone(), field: "title" });
+        faults.push(PlanFault::NotOneLine { place: place.clone(), field: "title" });
     }
 }
 
-pub(super) fn instruction(place: &Place, text: &str, faults: &mut Vec<Fault>) {
-    sized(place, "instruction", text, MAX_INSTRUCTION, faults);
+pub(super) fn check_instruction(place: &FaultLocation, text: &str, faults: &mut Vec<PlanFault>) {
+    check_text(place, "instruction", text, MAX_INSTRUCTION, faults);
 }
 
-pub(super) fn entry(place: &Place, field: &'static str, text: &str, faults: &mut Vec<Fault>) {
-    sized(place, field, text, MAX_ENTRY, faults);
+pub(super) fn check_entry(
+    place: &FaultLocation,
+    field: &'static str,
+    text: &str,
+    faults: &mut Vec<PlanFault>,
+) {
+    check_text(place, field, text, MAX_ENTRY, faults);
 }
 
-pub(super) fn count(place: &Place, field: &'static str, count: usize, faults: &mut Vec<Fault>) {
+pub(super) fn check_count(
+    place: &FaultLocation,
+    field: &'static str,
+    count: usize,
+    faults: &mut Vec<PlanFault>,
+) {
     if count > MAX_ENTRIES {
-        faults.push(Fault::TooManyEntries { place: place.clone(), field, count });
+        faults.push(PlanFault::TooManyEntries { place: place.clone(), field, count });
     }
 }
 
 /// Checks every text. Command lines and file names cannot contain a NUL.
-fn sized(place: &Place, field: &'static str, text: &str, most: usize, faults: &mut Vec<Fault>) {
+fn check_text(
+    place: &FaultLocation,
+    field: &'static str,
+    text: &str,
+    most: usize,
+    faults: &mut Vec<PlanFault>,
+) {
     let place = || place.clone();
     if text.trim().is_empty() {
-        faults.push(Fault::EmptyText { place: place(), field });
+        faults.push(PlanFault::EmptyText { place: place(), field });
     }
     // A text has no more characters than bytes, so that most need not be counted.
     let length = if text.len() > most { text.chars().count() } else { 0 };
     if length > most {
-        faults.push(Fault::TooLong { place: place(), field, length, most });
+        faults.push(PlanFault::TooLong { place: place(), field, length, most });
     }
     if text.contains('\0') {
-        faults.push(Fault::Nul { place: place(), field });
+        faults.push(PlanFault::Nul { place: place(), field });
     }
 }

@@ -2,91 +2,95 @@
 
 use super::{
     event::*,
-    landing::{Ahead, LandStep, Landing, PullChecks, PullStanding, PullState},
-    outcome::{Cause, Ending, Outcome},
-    place::{Job, repeats},
+    landing::{
+        LandStep, LandingNeed, LandingState, PullRequestChecks, PullRequestState, PullRequestStatus,
+    },
+    outcome::{RunAttemptOutcome, RunEnding, RunFailureCause},
+    session_spec::{SessionJob, is_repeatable},
     spec::{PlanMode, ReviewMode},
-    stage::Stage,
-    state::{Run, RunSession, SessionEnd, Stopped},
+    stage::RunStage,
+    state::{Run, RunSession, RunStop, SessionEnd},
 };
 use crate::{
     ids::SessionId,
     lifecycle::{ClaimKind, Judgement, Verification},
     request::Request,
-    result::Structured,
-    session::{self, Budget, SendMode, Session, Spec},
+    result::StructuredResult,
+    session::{self, Budget, SendMode, Session, SessionSpec},
     time::Moment,
     verdict::{EmptyDiff, Snapshot},
 };
 
 /// One automatic step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RunStep {
     Event(Event),
     /// An event together with its effect on a session, applied both or neither.
-    With(Event, Order),
+    EventAndOrder(Event, SessionOrder),
     /// A command to a session, without an event of the run.
-    Tell(SessionId, session::Command),
+    Command(SessionId, session::SessionCommand),
 }
 
 /// The effect on a session that accompanies an event of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    Open(SessionId, Box<Spec>),
-    Tell(SessionId, Box<session::Command>),
+pub enum SessionOrder {
+    Open(SessionId, Box<SessionSpec>),
+    Command(SessionId, Box<session::SessionCommand>),
 }
 
 /// The read context of `advance`, besides the run itself.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct RunAdvanceContext<'a> {
     pub now: Moment,
     /// Number of agents that work for other runs.
-    pub elsewhere: usize,
+    pub other_agents: usize,
     /// Returns the current state of a session. One that cannot be read is not treated as ended.
-    pub look: &'a dyn Fn(SessionId) -> Option<&'a Session>,
+    pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
 }
 
 /// The instruction that resumes an ended session.
-pub(super) struct Instruction {
+pub(super) struct ResumeInstruction {
     pub(super) key: String,
     pub(super) text: String,
 }
 
 impl Run {
     /// Returns the next automatic step, or none. The caller folds it and calls again.
-    pub fn advance(&self, around: &Around<'_>) -> Option<Step> {
+    pub fn advance(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         if self.is_sealed() {
             return None;
         }
-        self.live().find_map(|live| self.attend_session(live, around)).or_else(|| self.rest(around))
+        self.live()
+            .find_map(|live| self.attend_session(live, around))
+            .or_else(|| self.advance_run(around))
     }
 
-    fn attend_session(&self, live: &RunSession, around: &Around<'_>) -> Option<Step> {
-        let session = (around.look)(live.id)?;
-        let first = self.keep_decision(session).or_else(|| self.take_end(session));
-        match &self.leg().stopped {
-            Some(stopped) => first.or_else(|| end_live(session, stopped)),
-            None => first.or_else(|| self.go_along(session, around)),
+    fn attend_session(&self, live: &RunSession, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+        let session = (around.session)(live.id)?;
+        let first = self.record_decision(session).or_else(|| self.record_end(session));
+        match &self.attempt().stopped {
+            Some(stopped) => first.or_else(|| cancel_session(session, stopped)),
+            None => first.or_else(|| self.attend_running(session, around)),
         }
-        .filter(|step| is_taken(step, session, around.now))
+        .filter(|step| is_accepted(step, session, around.now))
     }
 
     /// Returns the next step besides those of the running sessions.
-    fn rest(&self, around: &Around<'_>) -> Option<Step> {
+    fn advance_run(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         // A stopped run starts nothing new, even while Provost checks whether it had landed.
-        match (self.leg().stopped.is_some(), self.is_live()) {
+        match (self.attempt().stopped.is_some(), self.is_live()) {
             (true, true) => None,
             (true, false) => self.seal_if_over(around.now),
-            (false, true) if self.stage != Stage::Tasks => None,
-            (false, _) => self.seal_if_over(around.now).or_else(|| self.go_on(around)),
+            (false, true) if self.stage != RunStage::Tasks => None,
+            (false, _) => self.seal_if_over(around.now).or_else(|| self.advance_stage(around)),
         }
     }
 
-    fn take_end(&self, session: &Session) -> Option<Step> {
+    fn record_end(&self, session: &Session) -> Option<RunStep> {
         session.attempt().is_sealed().then(|| {
             let (used, turns) = self.used_before(session);
-            let end = Box::new(end_of(session, used, turns));
-            Step::Event(SessionEnded { session: session.id, end }.into())
+            let end = Box::new(session_end(session, used, turns));
+            RunStep::Event(SessionEnded { session: session.id, end }.into())
         })
     }
 
@@ -98,26 +102,26 @@ impl Run {
     }
 
     /// Attends a running session.
-    fn go_along(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
-        let taken = |step: &Step| is_taken(step, session, around.now);
-        self.answer_again(session)
+    fn attend_running(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+        let taken = |step: &RunStep| is_accepted(step, session, around.now);
+        self.repeat_answer(session)
             .filter(taken)
-            .or_else(|| self.see_request(session))
-            .or_else(|| self.tell_decision(session).filter(taken))
-            .or_else(|| self.give_more(session, around).filter(taken))
+            .or_else(|| self.observe_request(session))
+            .or_else(|| self.send_decision(session).filter(taken))
+            .or_else(|| self.raise_budget(session, around).filter(taken))
             .or_else(|| self.stop_overdrawn(session, around))
     }
 
-    fn see_request(&self, session: &Session) -> Option<Step> {
+    fn observe_request(&self, session: &Session) -> Option<RunStep> {
         let new = |request: &&Request| !self.seen.contains(&(request.id, request.revision));
         let request = session.open_requests().find(new)?;
-        let seen = QuestionSeen { request: request.id, revision: request.revision };
-        Some(Step::Event(seen.into()))
+        let seen = RequestObserved { request: request.id, revision: request.revision };
+        Some(RunStep::Event(seen.into()))
     }
 
     /// Returns a session's total allowance: the remaining budget, minus the uncounted usage of the
     /// other sessions, plus what was counted of it before.
-    fn allowance(&self, session: &Session, around: &Around<'_>) -> Budget {
+    fn allowance(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
         let (others, others_turns) = self.used_by_others(session.id, around);
         Budget {
@@ -127,9 +131,9 @@ impl Run {
     }
 
     /// Returns the uncounted usage of the other running sessions.
-    fn used_by_others(&self, session: SessionId, around: &Around<'_>) -> (u64, u32) {
+    fn used_by_others(&self, session: SessionId, around: &RunAdvanceContext<'_>) -> (u64, u32) {
         let others = self.live().filter(|one| one.id != session);
-        others.fold((0, 0), |(tokens, turns), one| match (around.look)(one.id) {
+        others.fold((0, 0), |(tokens, turns), one| match (around.session)(one.id) {
             Some(other) => {
                 let (before, turns_before) = one.counted;
                 let used = other.usage.since(before).total();
@@ -140,83 +144,89 @@ impl Run {
     }
 
     /// Raises a session's budget to what is left of the run's, in case that was raised.
-    pub(super) fn give_more(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
+    pub(super) fn raise_budget(
+        &self,
+        session: &Session,
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, around);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
         let more_tokens = more(session.budget.tokens, tokens);
         let more_turns = more(session.budget.turns.map(u64::from), turns.map(u64::from));
-        let raise = session::Command::RaiseBudget {
+        let raise = session::SessionCommand::RaiseBudget {
             tokens: if more_tokens { tokens } else { None },
             turns: if more_turns { turns } else { None },
         };
-        let nothing = session::Command::RaiseBudget { tokens: None, turns: None };
-        (raise != nothing).then_some(Step::Tell(session.id, raise))
+        let nothing = session::SessionCommand::RaiseBudget { tokens: None, turns: None };
+        (raise != nothing).then_some(RunStep::Command(session.id, raise))
     }
 
     /// Stops a resumed session that exceeds the remaining budget: it keeps its original budget, of
     /// which other sessions may have used a part.
-    fn stop_overdrawn(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
+    fn stop_overdrawn(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, around);
         // A session without a budget has no agent.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
             turns: session.budget.turns.and(turns),
         };
-        if !session.may_use_more() {
+        if !session.may_continue_work() {
             return None;
         }
-        let used = session.used_up_of(budget)?;
+        let used = session.exhausted_part_of(budget)?;
         if bug!(BudgetOverdrawn) {
             return None;
         }
-        Some(stopped(Cause::Budget, used.detail))
+        Some(stop_run(RunFailureCause::Budget, used.detail))
     }
 
     /// Seals a stopped or landed run once no session works for it any more.
-    fn seal_if_over(&self, now: Moment) -> Option<Step> {
+    fn seal_if_over(&self, now: Moment) -> Option<RunStep> {
         if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
             return None;
         }
-        let leg = self.leg();
+        let leg = self.attempt();
         let (ending, cause, detail) = match (&leg.stopped, &self.landing) {
-            (Some(Stopped::Cancelled { because }), _) => (Ending::Cancelled, None, because.clone()),
-            (Some(Stopped::Failed { cause, detail }), _) => {
-                (Ending::Failed, Some(*cause), detail.clone())
+            (Some(RunStop::Cancelled { because }), _) => {
+                (RunEnding::Cancelled, None, because.clone())
             }
-            (None, Landing::Done(_)) => (self.proved(), None, String::new()),
-            (None, Landing::Open | Landing::Requested(_)) if self.ends_with_plan() => {
-                (Ending::Completed, None, String::new())
+            (Some(RunStop::Failed { cause, detail }), _) => {
+                (RunEnding::Failed, Some(*cause), detail.clone())
             }
-            (None, Landing::Open | Landing::Requested(_)) => return None,
+            (None, LandingState::Done(_)) => (self.final_ending(), None, String::new()),
+            (None, LandingState::Open | LandingState::Requested(_)) if self.ends_with_plan() => {
+                (RunEnding::Completed, None, String::new())
+            }
+            (None, LandingState::Open | LandingState::Requested(_)) => return None,
         };
-        let outcome = Outcome { ending, cause, detail, head: self.head.clone(), at: now };
-        Some(Step::Event(RunSealed { leg: leg.no, outcome }.into()))
+        let outcome = RunAttemptOutcome { ending, cause, detail, head: self.head.clone(), at: now };
+        Some(RunStep::Event(RunSealed { leg: leg.no, outcome }.into()))
     }
 
     /// Only a proof for the final tree of the run makes `succeeded`.
-    fn proved(&self) -> Ending {
+    fn final_ending(&self) -> RunEnding {
         let proof = self.proof.as_ref().zip(self.head.as_ref());
         if proof.is_some_and(|(proof, head)| proof.is_for(head)) {
-            Ending::Succeeded
+            RunEnding::Succeeded
         } else {
-            Ending::Completed
+            RunEnding::Completed
         }
     }
 
-    fn go_on(&self, around: &Around<'_>) -> Option<Step> {
+    fn advance_stage(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         match (self.stage, self.current()) {
-            (Stage::Intake, _) => Some(self.leave_intake()),
-            (Stage::Land, current) => self.go_to_land(around, current),
-            (Stage::Tasks, _) => self.go_on_with_tasks(around),
-            (Stage::PlanReview, _) if self.is_plan_settled() => self.leave_plan(),
-            (Stage::PlanReview, None) if !self.is_plan_reviewed_by_agent() => self.pass_plan(),
+            (RunStage::Intake, _) => Some(self.leave_intake()),
+            (RunStage::Land, current) => self.advance_landing(around, current),
+            (RunStage::Tasks, _) => self.advance_tasks(around),
+            (RunStage::PlanReview, _) if self.is_plan_settled() => self.leave_plan(),
+            (RunStage::PlanReview, None) if !self.is_plan_reviewed_by_agent() => self.pass_plan(),
             (
-                Stage::Triage
-                | Stage::Plan
-                | Stage::PlanReview
-                | Stage::Work
-                | Stage::TaskReview
-                | Stage::FinalReview,
+                RunStage::Triage
+                | RunStage::Plan
+                | RunStage::PlanReview
+                | RunStage::Work
+                | RunStage::TaskReview
+                | RunStage::FinalReview,
                 None,
             ) => self.begin(around),
             (_, Some(RunSession { end: None, .. })) => None,
@@ -227,113 +237,124 @@ impl Run {
     }
 
     /// Begins the current stage: resumes its ended conversation, or opens a new one.
-    fn begin(&self, around: &Around<'_>) -> Option<Step> {
-        let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
-        if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
-            return Some(enter(self.following(self.stage)));
+    fn begin(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+        let review = matches!(self.stage, RunStage::TaskReview | RunStage::FinalReview);
+        if review && self.spec.reviews.mode_for(self.stage) == ReviewMode::Off {
+            return Some(enter_stage(self.next_stage(self.stage)));
         }
         if let Some(used) = self.used_up() {
-            return Some(stopped(Cause::Budget, used));
+            return Some(stop_run(RunFailureCause::Budget, used));
         }
-        if !self.has_room(around) {
+        if !self.has_free_slot(around) {
             return None;
         }
-        self.take_up(around).or_else(|| self.open_session(self.job(1)))
+        self.resume_work(around).or_else(|| self.open_session(self.job(1)))
     }
 
     /// Resumes interrupted work in the same conversation and worktree.
-    fn take_up(&self, around: &Around<'_>) -> Option<Step> {
-        if self.stage != Stage::Work {
+    fn resume_work(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+        if self.stage != RunStage::Work {
             return None;
         }
-        let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
-        let session = (around.look)(before.id)?;
+        let before = self.sessions.last().filter(|one| one.stage == RunStage::Work)?;
+        let session = (around.session)(before.id)?;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
-        let text = self.continuation(None, &ended.told());
-        let instruction = Instruction { key: format!("leg-{}", self.leg().no), text };
-        self.go_on_with(session, around, 1, instruction)
+        let text = self.resume_prompt(None, &ended.describe());
+        let instruction = ResumeInstruction { key: format!("leg-{}", self.attempt().no), text };
+        self.resume_session(session, around, 1, instruction)
     }
 
     /// Resumes an ended session if it accepts that. Its worktree or conversation may be gone.
-    pub(super) fn go_on_with(
+    pub(super) fn resume_session(
         &self,
         session: &Session,
-        around: &Around<'_>,
+        around: &RunAdvanceContext<'_>,
         cycle: u32,
-        Instruction { key, text }: Instruction,
-    ) -> Option<Step> {
+        ResumeInstruction { key, text }: ResumeInstruction,
+    ) -> Option<RunStep> {
         if !session.attempt().is_sealed() {
             return None;
         }
-        if let Some(raise) = self.give_more(session, around) {
+        if let Some(raise) = self.raise_budget(session, around) {
             return Some(raise);
         }
-        let send = session::Command::Send { key, text, mode: SendMode::Continue };
-        let owed = SessionOwed { session: session.id, stage: self.stage, cycle, task: None };
+        let send = session::SessionCommand::Send { key, text, mode: SendMode::Continue };
+        let owed = RunSessionOpened { session: session.id, stage: self.stage, cycle, task: None };
         let taken = session.decide(&send, around.now).is_ok();
-        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, Box::new(send))))
+        taken.then(|| {
+            RunStep::EventAndOrder(owed.into(), SessionOrder::Command(session.id, Box::new(send)))
+        })
     }
 
-    pub(super) fn open_session(&self, job: Job<'_>) -> Option<Step> {
+    pub(super) fn open_session(&self, job: SessionJob<'_>) -> Option<RunStep> {
         let no = self.sessions.len() as u32 + 1;
         let spec = self.session_spec(no, &job)?;
         let session = self.id.session(no);
         let task = job.task.map(|task| task.id.clone());
-        let owed = SessionOwed { session, stage: job.stage, cycle: job.cycle, task };
-        Some(Step::With(owed.into(), Order::Open(session, Box::new(spec))))
+        let owed = RunSessionOpened { session, stage: job.stage, cycle: job.cycle, task };
+        Some(RunStep::EventAndOrder(owed.into(), SessionOrder::Open(session, Box::new(spec))))
     }
 
     /// Continues the landing: with a step that needs a session, or with the state of the pull
     /// request.
-    fn go_to_land(&self, around: &Around<'_>, current: Option<&RunSession>) -> Option<Step> {
+    fn advance_landing(
+        &self,
+        around: &RunAdvanceContext<'_>,
+        current: Option<&RunSession>,
+    ) -> Option<RunStep> {
         if let Some(end) = current.and_then(|one| one.end.as_ref()) {
             if !end.is_good() {
                 let budget = end.cause == Some(crate::lifecycle::Cause::Budget);
-                let cause = if budget { Cause::Budget } else { Cause::Landing };
-                return Some(stopped(cause, ended(end)));
+                let cause = if budget { RunFailureCause::Budget } else { RunFailureCause::Landing };
+                return Some(stop_run(cause, describe_end(end)));
             }
             if let Some(reason) = &self.headless {
-                return Some(stopped(Cause::Landing, reason.clone()));
+                return Some(stop_run(RunFailureCause::Landing, reason.clone()));
             }
             // The leftover changes are being committed, so the head is still to come.
             let head = end.head.as_ref()?;
             let step = current.map_or(0, |one| one.cycle);
-            if let Some(files) = self.left_in_conflict(step, head) {
+            if let Some(files) = self.unresolved_files(step, head) {
                 let detail = format!("conflicts were not resolved in: {}", files.join(", "));
-                return Some(stopped(Cause::Landing, detail));
+                return Some(stop_run(RunFailureCause::Landing, detail));
             }
         }
-        match self.ahead()? {
-            Ahead::Session(no, _) if self.only_checks(self.stage, no) => {
+        match self.landing_need()? {
+            LandingNeed::Session(no, _) if self.is_check_only(self.stage, no) => {
                 self.open_session(self.job(no))
             }
-            Ahead::Session(no, step) => match self.used_up() {
-                Some(used) => Some(stopped(Cause::Budget, used)),
+            LandingNeed::Session(no, step) => match self.used_up() {
+                Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
                 None => self.begin_step(around, no, step),
             },
-            Ahead::Land | Ahead::Approval => None,
-            Ahead::Watch => self.end_watch(),
+            LandingNeed::Land | LandingNeed::Approval => None,
+            LandingNeed::Watch => self.end_watch(),
         }
     }
 
     /// Sends review comments to the session that did the work, in the same conversation.
-    fn begin_step(&self, around: &Around<'_>, no: u32, step: &LandStep) -> Option<Step> {
-        if !self.has_room(around) {
+    fn begin_step(
+        &self,
+        around: &RunAdvanceContext<'_>,
+        no: u32,
+        step: &LandStep,
+    ) -> Option<RunStep> {
+        if !self.has_free_slot(around) {
             return None;
         }
         let owner = match step {
             LandStep::Merge { .. } => None,
             LandStep::Answer { remarks } => {
                 // A worktree without the newest work of other tasks or of a reviewer would lose it.
-                let owner = self.owner().filter(|one| self.has_newest(one));
-                let owner = owner.and_then(|one| (around.look)(one.id));
+                let owner = self.owner().filter(|one| self.has_newest_work(one));
+                let owner = owner.and_then(|one| (around.session)(one.id));
                 owner.filter(|session| self.is_checked_by_all(session)).zip(Some(remarks))
             }
         };
         let taken_up = owner.and_then(|(owner, remarks)| {
-            let key = format!("land-{}-{no}", self.leg().no);
-            let text = self.remarked(None, remarks);
-            self.go_on_with(owner, around, no, Instruction { key, text })
+            let key = format!("land-{}-{no}", self.attempt().no);
+            let text = self.comments_prompt(None, remarks);
+            self.resume_session(owner, around, no, ResumeInstruction { key, text })
         });
         taken_up.or_else(|| self.open_session(self.job(no)))
     }
@@ -346,84 +367,103 @@ impl Run {
 
     /// Ends the watch: a merged pull request, or one whose checks all passed, completes the
     /// landing.
-    fn end_watch(&self) -> Option<Step> {
-        let Landing::Requested(pull) = &self.landing else { return None };
-        let PullState { standing, checks, .. } = pull.seen.as_ref()?;
+    fn end_watch(&self) -> Option<RunStep> {
+        let LandingState::Requested(pull) = &self.landing else { return None };
+        let PullRequestState { standing, checks, .. } = pull.seen.as_ref()?;
         let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
-        let landed = |merged| Step::Event(WorkLanded { branch, commit, merged }.into());
+        let landed = |merged| RunStep::Event(WorkLanded { branch, commit, merged }.into());
         match (standing, checks) {
-            (PullStanding::Merged, _) => Some(landed(true)),
-            (PullStanding::Closed, _) => {
-                Some(stopped(Cause::Landing, "the pull request was closed".to_owned()))
+            (PullRequestStatus::Merged, _) => Some(landed(true)),
+            (PullRequestStatus::Closed, _) => {
+                Some(stop_run(RunFailureCause::Landing, "the pull request was closed".to_owned()))
             }
-            (PullStanding::Open, PullChecks::Pending) => None,
-            (PullStanding::Open, PullChecks::Passed | PullChecks::None) => Some(landed(false)),
-            (PullStanding::Open, PullChecks::Failed) => {
-                Some(stopped(Cause::Landing, "checks of the pull request failed".to_owned()))
+            (PullRequestStatus::Open, PullRequestChecks::Pending) => None,
+            (PullRequestStatus::Open, PullRequestChecks::Passed | PullRequestChecks::None) => {
+                Some(landed(false))
             }
+            (PullRequestStatus::Open, PullRequestChecks::Failed) => Some(stop_run(
+                RunFailureCause::Landing,
+                "checks of the pull request failed".to_owned(),
+            )),
         }
     }
 
     /// Decides how the run continues after a session of the stage ended.
-    fn conclude(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
+    fn conclude(
+        &self,
+        end: &SessionEnd,
+        cycle: u32,
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
         if end.cause == Some(crate::lifecycle::Cause::Budget) {
-            return Some(stopped(Cause::Budget, ended(end)));
+            return Some(stop_run(RunFailureCause::Budget, describe_end(end)));
         }
         match self.stage {
-            Stage::Intake | Stage::Tasks | Stage::Land => None,
-            Stage::Triage => Some(self.conclude_triage(end)),
-            Stage::Plan => self.conclude_plan(end, cycle, around),
-            Stage::PlanReview => self.conclude_plan_review(end, cycle, around),
-            Stage::Work => self.conclude_work(end),
-            Stage::TaskReview | Stage::FinalReview => self.conclude_review(end, cycle, around),
+            RunStage::Intake | RunStage::Tasks | RunStage::Land => None,
+            RunStage::Triage => Some(self.conclude_triage(end)),
+            RunStage::Plan => self.conclude_plan(end, cycle, around),
+            RunStage::PlanReview => self.conclude_plan_review(end, cycle, around),
+            RunStage::Work => self.conclude_work(end),
+            RunStage::TaskReview | RunStage::FinalReview => {
+                self.conclude_review(end, cycle, around)
+            }
         }
     }
 
-    fn conclude_triage(&self, end: &SessionEnd) -> Step {
+    fn conclude_triage(&self, end: &SessionEnd) -> RunStep {
         match (&end.result, end.is_good()) {
-            (Some(Structured::Triage(triage)), true) => {
+            (Some(StructuredResult::Triage(triage)), true) => {
                 let planned = match self.spec.planning.mode {
                     PlanMode::Always => true,
                     PlanMode::Auto => triage.needs_plan,
                     PlanMode::Never => false,
                 };
-                enter(if planned { Stage::Plan } else { Stage::Work })
+                enter_stage(if planned { RunStage::Plan } else { RunStage::Work })
             }
             (
-                Some(Structured::Plan(_) | Structured::PlanReview(_) | Structured::Review(_))
+                Some(
+                    StructuredResult::Plan(_)
+                    | StructuredResult::PlanReview(_)
+                    | StructuredResult::Review(_),
+                )
                 | None,
                 true,
-            ) => stopped(Cause::Triage, "triage returned no result".to_owned()),
-            (_, false) => stopped(Cause::Triage, ended(end)),
+            ) => stop_run(RunFailureCause::Triage, "triage returned no result".to_owned()),
+            (_, false) => stop_run(RunFailureCause::Triage, describe_end(end)),
         }
     }
 
-    fn conclude_work(&self, end: &SessionEnd) -> Option<Step> {
+    fn conclude_work(&self, end: &SessionEnd) -> Option<RunStep> {
         let from = &self.spec.target.base;
-        Some(match self.worked(end, self.headless.as_deref(), from)? {
-            Ok(()) => enter(self.following(self.stage)),
-            Err(why) => stopped(Cause::Work, why),
+        Some(match self.work_result(end, self.headless.as_deref(), from)? {
+            Ok(()) => enter_stage(self.next_stage(self.stage)),
+            Err(why) => stop_run(RunFailureCause::Work, why),
         })
     }
 
-    fn conclude_review(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
-        match self.reviewed(self.stage, end, cycle, self.headless.as_deref())? {
-            Err(why) => Some(stopped(Cause::Review, why)),
-            Ok(Reviewing::Done) => Some(enter(self.following(self.stage))),
-            Ok(Reviewing::Again) => match self.used_up() {
-                Some(used) => Some(stopped(Cause::Budget, used)),
-                None if !self.has_room(around) => None,
+    fn conclude_review(
+        &self,
+        end: &SessionEnd,
+        cycle: u32,
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
+        match self.review_result(self.stage, end, cycle, self.headless.as_deref())? {
+            Err(why) => Some(stop_run(RunFailureCause::Review, why)),
+            Ok(ReviewProgress::Done) => Some(enter_stage(self.next_stage(self.stage))),
+            Ok(ReviewProgress::Repeat) => match self.used_up() {
+                Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
+                None if !self.has_free_slot(around) => None,
                 None => self.open_session(self.job(cycle + 1)),
             },
         }
     }
 
     /// Returns the next stage. A disabled review is skipped.
-    pub(super) fn following(&self, stage: Stage) -> Stage {
-        let next = after(stage);
-        let review = matches!(next, Stage::TaskReview | Stage::FinalReview);
-        if review && self.spec.reviews.of(next) == ReviewMode::Off {
-            self.following(next)
+    pub(super) fn next_stage(&self, stage: RunStage) -> RunStage {
+        let next = stage_after(stage);
+        let review = matches!(next, RunStage::TaskReview | RunStage::FinalReview);
+        if review && self.spec.reviews.mode_for(next) == ReviewMode::Off {
+            self.next_stage(next)
         } else {
             next
         }
@@ -431,14 +471,14 @@ impl Run {
 
     /// Whether the work since a commit is complete; none while leftover changes are being
     /// committed.
-    pub(super) fn worked(
+    pub(super) fn work_result(
         &self,
         end: &SessionEnd,
         headless: Option<&str>,
         from: &Snapshot,
     ) -> Option<Result<(), String>> {
         if !end.is_good() {
-            return Some(Err(ended(end)));
+            return Some(Err(describe_end(end)));
         }
         if let Some(reason) = headless {
             return Some(Err(reason.to_owned()));
@@ -452,111 +492,112 @@ impl Run {
     }
 
     /// Whether a review is complete; none while its fixes are being committed.
-    pub(super) fn reviewed(
+    pub(super) fn review_result(
         &self,
-        stage: Stage,
+        stage: RunStage,
         end: &SessionEnd,
         cycle: u32,
         headless: Option<&str>,
-    ) -> Option<Result<Reviewing, String>> {
+    ) -> Option<Result<ReviewProgress, String>> {
         if !end.is_good() {
-            return Some(Err(ended(end)));
+            return Some(Err(describe_end(end)));
         }
-        let Some(Structured::Review(review)) = &end.result else {
+        let Some(StructuredResult::Review(review)) = &end.result else {
             return Some(Err("the review returned no findings".to_owned()));
         };
         if let Some(reason) = headless {
             return Some(Err(reason.to_owned()));
         }
-        let mode = self.spec.reviews.of(stage);
-        if repeats(mode) && end.head.is_none() {
+        let mode = self.spec.reviews.mode_for(stage);
+        if is_repeatable(mode) && end.head.is_none() {
             return None;
         }
-        let again = repeats(mode) && !review.findings.is_empty();
+        let again = is_repeatable(mode) && !review.findings.is_empty();
         let again = again && cycle < self.spec.reviews.cycles;
-        Some(Ok(if again { Reviewing::Again } else { Reviewing::Done }))
+        Some(Ok(if again { ReviewProgress::Repeat } else { ReviewProgress::Done }))
     }
 }
 
 /// What follows a review.
-pub(super) enum Reviewing {
-    Again,
+pub(super) enum ReviewProgress {
+    Repeat,
     Done,
 }
 
 /// Whether a session accepts the step. A step that it would reject is skipped, so that it blocks no
 /// other.
-fn is_taken(step: &Step, session: &Session, now: Moment) -> bool {
+fn is_accepted(step: &RunStep, session: &Session, now: Moment) -> bool {
     match step {
-        Step::Tell(_, command) => session.decide(command, now).is_ok(),
-        Step::Event(_) | Step::With(..) => true,
+        RunStep::Command(_, command) => session.decide(command, now).is_ok(),
+        RunStep::Event(_) | RunStep::EventAndOrder(..) => true,
     }
 }
 
 /// Cancels a session of a stopped run. The session itself verifies that its processes are gone.
-fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
+fn cancel_session(session: &Session, stopped: &RunStop) -> Option<RunStep> {
     let because = match stopped {
-        Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
-        Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
+        RunStop::Cancelled { because } => format!("its run was cancelled: {because}"),
+        RunStop::Failed { detail, .. } => format!("its run ended: {detail}"),
     };
     let undecided = !session.attempt().is_decided();
-    undecided.then_some(Step::Tell(session.id, session::Command::Cancel { because }))
+    undecided.then_some(RunStep::Command(session.id, session::SessionCommand::Cancel { because }))
 }
 
-fn after(stage: Stage) -> Stage {
+fn stage_after(stage: RunStage) -> RunStage {
     match stage {
-        Stage::Intake => Stage::Triage,
-        Stage::Plan => Stage::PlanReview,
-        Stage::PlanReview => Stage::Tasks,
-        Stage::Tasks => Stage::FinalReview,
-        Stage::Triage => Stage::Work,
-        Stage::Work => Stage::TaskReview,
-        Stage::TaskReview => Stage::FinalReview,
-        Stage::FinalReview | Stage::Land => Stage::Land,
+        RunStage::Intake => RunStage::Triage,
+        RunStage::Plan => RunStage::PlanReview,
+        RunStage::PlanReview => RunStage::Tasks,
+        RunStage::Tasks => RunStage::FinalReview,
+        RunStage::Triage => RunStage::Work,
+        RunStage::Work => RunStage::TaskReview,
+        RunStage::TaskReview => RunStage::FinalReview,
+        RunStage::FinalReview | RunStage::Land => RunStage::Land,
     }
 }
 
-pub(super) fn enter(stage: Stage) -> Step {
-    Step::Event(StageEntered { stage }.into())
+pub(super) fn enter_stage(stage: RunStage) -> RunStep {
+    RunStep::Event(StageEntered { stage }.into())
 }
 
-pub(super) fn stopped(cause: Cause, detail: String) -> Step {
-    Step::Event(RunStopped { cause, detail }.into())
+pub(super) fn stop_run(cause: RunFailureCause, detail: String) -> RunStep {
+    RunStep::Event(RunStopped { cause, detail }.into())
 }
 
-pub(super) fn ended(end: &SessionEnd) -> String {
+pub(super) fn describe_end(end: &SessionEnd) -> String {
     let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.word()));
     let why = end.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     format!("its session ended as {}{cause}{why}", end.state.word())
 }
 
 /// Maximum number of characters of an agent's message that are quoted as the reason of an end.
-const SAID: usize = 200;
+const MAX_SAID: usize = 200;
 
 /// Describes a bad end: why Provost ended the session, what refuted the work, or why the agent gave
 /// up.
-fn why(session: &Session, judged: &Judgement) -> Option<String> {
+fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
     let attempt = session.attempt();
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let crashed = judged.cause == Some(crate::lifecycle::Cause::Crash);
     let refuted = || match session.verification() {
-        Verification::Failed(refuted) if !crashed => Some(refuted.words()),
+        Verification::Failed(refuted) if !crashed => Some(refuted.describe()),
         Verification::None | Verification::Failed(_) | Verification::Passed(_) => None,
     };
     let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
     let said = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());
-    let said = said.map(|said| format!("it said: {}", said.chars().take(SAID).collect::<String>()));
+    let said =
+        said.map(|said| format!("it said: {}", said.chars().take(MAX_SAID).collect::<String>()));
     stopped.or(said).or_else(refuted)
 }
 
 /// Returns how a session ended, without the usage that the run counted before.
-fn end_of(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
+fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let verifying = &attempt.verifying;
     SessionEnd {
         state: judged.state,
         cause: judged.cause,
-        why: why(session, &judged),
+        why: bad_end_reason(session, &judged),
         gave_up: session.claim() == ClaimKind::Failed,
         said: attempt.claim.as_ref().and_then(|claim| claim.text.clone()),
         result: attempt.result.clone(),

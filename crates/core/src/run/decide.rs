@@ -1,15 +1,15 @@
 //! The commands a run accepts, and how it decides on them.
 
 use super::{
+    consent::{GuardedLanding, PendingRunApproval},
     event::*,
-    held::{Approval, HeldLanding},
     hook::RunHookKey,
     landing::{
-        LandStep, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullRequest, PullStanding,
-        PullState, Remark,
+        LandStep, LandingState, MAX_COMMENTS, MAX_MERGES, MAX_ROUNDS, PullRequest,
+        PullRequestState, PullRequestStatus, ReviewComment,
     },
-    outcome::Cause,
-    queue::{Conflict, Link, QueueStep},
+    outcome::RunFailureCause,
+    queue::{BatchLink, MergeConflict, QueueStep},
     state::Run,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 
 /// A request to a run, or an observation about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum RunCommand {
     Cancel {
         because: String,
     },
@@ -36,7 +36,7 @@ pub enum Command {
     /// before it.
     HoldLanding {
         step: usize,
-        held: Box<HeldLanding>,
+        held: Box<GuardedLanding>,
     },
     /// Lets exactly this commit land.
     ApproveLanding {
@@ -47,11 +47,11 @@ pub enum Command {
         because: String,
     },
     /// The worktree is at its target commit.
-    ErrandDone {
+    WorktreeMoved {
         no: u32,
     },
     /// The worktree could not be moved.
-    ErrandFailed {
+    WorktreeMoveFailed {
         no: u32,
         reason: String,
     },
@@ -59,8 +59,8 @@ pub enum Command {
     BatchMerged {
         batch: u32,
         onto: Snapshot,
-        links: Vec<Link>,
-        conflicts: Vec<Conflict>,
+        links: Vec<BatchLink>,
+        conflicts: Vec<MergeConflict>,
     },
     /// The branch contains the first `len` links of the batch.
     Integrated {
@@ -68,7 +68,7 @@ pub enum Command {
         len: usize,
     },
     /// One task's work cannot be merged with anything. The others wait for a merge without it.
-    TaskUnfit {
+    TaskUnmergeable {
         batch: u32,
         task: TaskId,
         reason: String,
@@ -82,12 +82,12 @@ pub enum Command {
         tokens: Option<u64>,
         turns: Option<u32>,
     },
-    HeadTaken {
+    CommitRecorded {
         session: SessionId,
         head: Snapshot,
         caveats: Caveats,
     },
-    HeadFailed {
+    CommitFailed {
         session: SessionId,
         reason: String,
     },
@@ -97,29 +97,29 @@ pub enum Command {
         merge: Box<LandStep>,
     },
     /// The work was pushed, and a pull request exists for it.
-    PullRequested {
+    PullRequestOpened {
         number: u64,
         url: String,
         commit: CommitId,
     },
     /// The pull request changed. `look` is the number of the requested query, so that late answers
     /// are recognized.
-    PullSeen {
+    PullRequestObserved {
         look: u32,
-        state: PullState,
-        remarks: Vec<Remark>,
+        state: PullRequestState,
+        remarks: Vec<ReviewComment>,
     },
     Landed {
         branch: String,
         commit: CommitId,
         merged: bool,
     },
-    LandFailed {
+    LandingFailed {
         leg: u32,
         reason: String,
     },
     /// Nothing is landing any more, and it has not landed.
-    LandOver {
+    LandingAborted {
         leg: u32,
         pull: Option<PullRequest>,
     },
@@ -127,7 +127,7 @@ pub enum Command {
         key: RunHookKey,
         end: HookEnd,
     },
-    CardWritten {
+    ReportWritten {
         leg: u32,
         failure: Option<String>,
         changed: Option<Vec<String>>,
@@ -141,10 +141,10 @@ pub enum Command {
 
 /// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
+pub enum RunRejection {
     /// It is a duplicate, or about something that no longer matters.
     #[error("nothing new")]
-    Nothing,
+    NothingNew,
     #[error("the run has ended as {0}")]
     Sealed(&'static str),
     #[error("the run is being cancelled")]
@@ -156,238 +156,253 @@ pub enum Rejected {
     #[error("the run has no plan that waits for approval")]
     NoPlanToApprove,
     #[error("the run has no pending landing of {}", .0.0)]
-    NotHeld(CommitId),
+    NoPendingLanding(CommitId),
     #[error("the run is still active: there is nothing to resume")]
-    GoingOn,
+    StillActive,
     #[error("the run has succeeded: there is nothing left to do")]
-    NothingLeft,
+    NothingToResume,
     #[error("the budget is used up: {0}")]
-    UsedUp(String),
+    BudgetUsedUp(String),
     #[error("the budget is already {0}; give more")]
     BudgetNotRaised(String),
 }
 
-type Decision = Result<Vec<Event>, Rejected>;
+type RunCommandResult = Result<Vec<Event>, RunRejection>;
 
-fn if_new(new: bool, event: impl Into<Event>) -> Decision {
-    if new { Ok(vec![event.into()]) } else { Err(Rejected::Nothing) }
+fn event_if_new(new: bool, event: impl Into<Event>) -> RunCommandResult {
+    if new { Ok(vec![event.into()]) } else { Err(RunRejection::NothingNew) }
 }
 
 impl Run {
     /// Decides on a command.
-    pub fn decide(&self, command: &Command) -> Decision {
-        if self.is_foreign() && *command != Command::TakeOver {
-            return Err(Rejected::Imported);
+    pub fn decide(&self, command: &RunCommand) -> RunCommandResult {
+        if self.is_imported() && *command != RunCommand::TakeOver {
+            return Err(RunRejection::Imported);
         }
-        let open = !self.is_sealed() && self.leg().stopped.is_none();
+        let open = !self.is_sealed() && self.attempt().stopped.is_none();
         match command.clone() {
-            Command::TakeOver if self.is_foreign() => Ok(vec![RunTakenOver {}.into()]),
-            Command::TakeOver => Ok(vec![]),
-            Command::Cancel { because } => self.cancel(because),
-            Command::Resume => self.resume(),
-            Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),
-            Command::ApprovePlan => {
-                let commands = self.awaited_commands().into_iter().map(str::to_owned).collect();
+            RunCommand::TakeOver if self.is_imported() => Ok(vec![RunTakenOver {}.into()]),
+            RunCommand::TakeOver => Ok(vec![]),
+            RunCommand::Cancel { because } => self.cancel(because),
+            RunCommand::Resume => self.resume(),
+            RunCommand::RaiseBudget { tokens, turns } => self.raise_budget_limit(tokens, turns),
+            RunCommand::ApprovePlan => {
+                let commands =
+                    self.commands_awaiting_consent().into_iter().map(str::to_owned).collect();
                 self.judge_plan(PlanApproved { commands }.into())
             }
-            Command::RejectPlan { because } => {
+            RunCommand::RejectPlan { because } => {
                 let detail = format!("the plan was rejected: {because}");
-                self.judge_plan(RunStopped { cause: Cause::Plan, detail }.into())
+                self.judge_plan(RunStopped { cause: RunFailureCause::Plan, detail }.into())
             }
-            Command::HoldLanding { step, held } => {
+            RunCommand::HoldLanding { step, held } => {
                 let landing = open && self.is_landing() && self.steps.len() == step;
                 let newest = self.head.as_ref().is_some_and(|head| head.tree == held.landing.tree);
                 let known = self.held.as_ref().is_some_and(|known| known.landing == held.landing);
-                if_new(landing && newest && !known, LandingHeld { held })
+                event_if_new(landing && newest && !known, LandingHeld { held })
             }
-            Command::ApproveLanding { commit } => {
+            RunCommand::ApproveLanding { commit } => {
                 self.judge_landing(&commit, LandingApproved { commit: commit.clone() }.into())
             }
-            Command::RejectLanding { commit, because } => {
+            RunCommand::RejectLanding { commit, because } => {
                 let files = self.held.as_ref().map(|held| held.files.join(", "));
                 let files = files.unwrap_or_default();
                 let detail = format!("the operator refused the change of {files}: {because}");
-                self.judge_landing(&commit, RunStopped { cause: Cause::Landing, detail }.into())
+                self.judge_landing(
+                    &commit,
+                    RunStopped { cause: RunFailureCause::Landing, detail }.into(),
+                )
             }
-            Command::ErrandDone { .. }
-            | Command::ErrandFailed { .. }
-            | Command::BatchMerged { .. }
-            | Command::Integrated { .. }
-            | Command::TaskUnfit { .. }
-            | Command::QueueFailed { .. } => self.decide_tasks(command, open),
-            Command::HeadTaken { session, head, caveats } => {
-                let wanted = self.headless_sessions().any(|one| one.id == session);
-                if_new(open && wanted, HeadTaken { session, head, caveats })
+            RunCommand::WorktreeMoved { .. }
+            | RunCommand::WorktreeMoveFailed { .. }
+            | RunCommand::BatchMerged { .. }
+            | RunCommand::Integrated { .. }
+            | RunCommand::TaskUnmergeable { .. }
+            | RunCommand::QueueFailed { .. } => self.decide_tasks(command, open),
+            RunCommand::CommitRecorded { session, head, caveats } => {
+                let wanted = self.uncommitted_sessions().any(|one| one.id == session);
+                event_if_new(open && wanted, CommitRecorded { session, head, caveats })
             }
-            Command::HeadFailed { session, reason } => {
-                let wanted = self.headless_sessions().any(|one| one.id == session);
-                if_new(open && wanted, HeadFailed { session, reason })
+            RunCommand::CommitFailed { session, reason } => {
+                let wanted = self.uncommitted_sessions().any(|one| one.id == session);
+                event_if_new(open && wanted, CommitFailed { session, reason })
             }
-            Command::TargetMoved { step, merge } => {
+            RunCommand::TargetMoved { step, merge } => {
                 let wanted = open && self.is_landing() && self.steps.len() == step;
-                if self.merges() < MAX_MERGES {
-                    if_new(wanted, StepTaken { step: merge })
+                if self.target_merges() < MAX_MERGES {
+                    event_if_new(wanted, LandStepAdded { step: merge })
                 } else {
-                    if_new(wanted, LandFailed { reason: keeps_moving() })
+                    event_if_new(wanted, LandingFailed { reason: moving_target_error() })
                 }
             }
-            Command::PullRequested { number, url, commit } => {
+            RunCommand::PullRequestOpened { number, url, commit } => {
                 let new = match &self.landing {
-                    Landing::Open => true,
-                    Landing::Requested(pull) => pull.commit != commit || pull.number != number,
-                    Landing::Done(_) => false,
+                    LandingState::Open => true,
+                    LandingState::Requested(pull) => pull.commit != commit || pull.number != number,
+                    LandingState::Done(_) => false,
                 };
                 // A report about an older commit is late.
                 let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
                 let new = new && newest && self.is_landing() && !self.is_sealed();
-                if_new(new, PullRequested { number, url, commit })
+                event_if_new(new, PullRequestOpened { number, url, commit })
             }
-            Command::PullSeen { look, state, remarks }
+            RunCommand::PullRequestObserved { look, state, remarks }
                 if open && (look == self.looks || bug!(LateLookTaken)) =>
             {
-                self.see_pull(state, &remarks)
+                self.observe_pull_request(state, &remarks)
             }
-            Command::PullSeen { .. } => Err(Rejected::Nothing),
-            Command::Landed { branch, commit, merged } => {
+            RunCommand::PullRequestObserved { .. } => Err(RunRejection::NothingNew),
+            RunCommand::Landed { branch, commit, merged } => {
                 // A completed landing counts, whatever was decided in the meantime.
                 let new = !self.is_sealed() && self.is_landing();
-                if_new(new, WorkLanded { branch, commit, merged })
+                event_if_new(new, WorkLanded { branch, commit, merged })
             }
-            Command::LandOver { leg, pull } => {
-                let current = self.leg().no == leg && !self.leg().landing_over;
-                if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
+            RunCommand::LandingAborted { leg, pull } => {
+                let current = self.attempt().no == leg && !self.attempt().landing_over;
+                event_if_new(current && !open && !self.is_sealed(), LandingAborted { leg, pull })
             }
-            Command::LandFailed { leg, reason } => {
-                let current = (open || bug!(RunCancelOverwritten)) && self.leg().no == leg;
-                if_new(current && self.is_landing(), LandFailed { reason })
+            RunCommand::LandingFailed { leg, reason } => {
+                let current = (open || bug!(RunCancelOverwritten)) && self.attempt().no == leg;
+                event_if_new(current && self.is_landing(), LandingFailed { reason })
             }
-            Command::HookFinished { key, end } => {
+            RunCommand::HookFinished { key, end } => {
                 let owed = self.hooks.iter().any(|hook| hook.key == key);
-                if_new(owed, HookFinished { key, end })
+                event_if_new(owed, HookFinished { key, end })
             }
-            Command::CardWritten { leg, failure, changed } => {
+            RunCommand::ReportWritten { leg, failure, changed } => {
                 let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
-                if_new(owed, CardWritten { leg, failure, changed })
+                event_if_new(owed, RunReportWritten { leg, failure, changed })
             }
-            Command::RecordForged { effect, moved_to } => {
-                if_new(true, RecordForged { effect, moved_to })
+            RunCommand::RecordForged { effect, moved_to } => {
+                event_if_new(true, RecordForged { effect, moved_to })
             }
         }
     }
 
-    fn judge_plan(&self, judged: Event) -> Decision {
-        if self.awaits_approval() { Ok(vec![judged]) } else { Err(Rejected::NoPlanToApprove) }
+    fn judge_plan(&self, judged: Event) -> RunCommandResult {
+        if self.awaits_approval() { Ok(vec![judged]) } else { Err(RunRejection::NoPlanToApprove) }
     }
 
-    fn judge_landing(&self, commit: &CommitId, judged: Event) -> Decision {
+    fn judge_landing(&self, commit: &CommitId, judged: Event) -> RunCommandResult {
         match self.approval() {
-            Some(Approval::Landing(held)) if held.landing.commit == *commit => Ok(vec![judged]),
-            Some(_) | None => Err(Rejected::NotHeld(commit.clone())),
+            Some(PendingRunApproval::Landing(held)) if held.landing.commit == *commit => {
+                Ok(vec![judged])
+            }
+            Some(_) | None => Err(RunRejection::NoPendingLanding(commit.clone())),
         }
     }
 
     /// Records results of worktree moves and of the merge queue, if they match the pending
     /// requests.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
-    fn decide_tasks(&self, command: &Command, open: bool) -> Decision {
+    fn decide_tasks(&self, command: &RunCommand, open: bool) -> RunCommandResult {
         let (true, Some(graph)) = (open, &self.graph) else {
-            return Err(Rejected::Nothing);
+            return Err(RunRejection::NothingNew);
         };
-        let errand = |no: u32| self.errands().find(|(_, errand)| errand.no == no && !errand.done);
+        let errand =
+            |no: u32| self.worktree_moves().find(|(_, errand)| errand.no == no && !errand.done);
         let batch_no = graph.queue.batch.as_ref().map(|batch| batch.no);
         match command.clone() {
-            Command::ErrandDone { no } => {
-                let (plan, _) = errand(no).ok_or(Rejected::Nothing)?;
-                Ok(vec![ErrandDone { task: plan.id.clone(), no }.into()])
+            RunCommand::WorktreeMoved { no } => {
+                let (plan, _) = errand(no).ok_or(RunRejection::NothingNew)?;
+                Ok(vec![WorktreeMoved { task: plan.id.clone(), no }.into()])
             }
-            Command::ErrandFailed { no, reason } => {
-                let (plan, errand) = errand(no).ok_or(Rejected::Nothing)?;
+            RunCommand::WorktreeMoveFailed { no, reason } => {
+                let (plan, errand) = errand(no).ok_or(RunRejection::NothingNew)?;
                 let (task, from) = (plan.id.clone(), errand.session);
                 Ok(vec![HandedOver { task, from, reason }.into()])
             }
-            Command::BatchMerged { batch, onto, links, conflicts } => {
+            RunCommand::BatchMerged { batch, onto, links, conflicts } => {
                 let owed =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
                 // A batch merged onto an older commit is late.
                 let newest = *self.base() == onto;
-                if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
+                event_if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
             }
-            Command::Integrated { batch, len } => {
+            RunCommand::Integrated { batch, len } => {
                 let owed = graph.queue.next() == QueueStep::Integrate(len);
                 let links = graph.queue.batch.as_ref().map(|batch| &batch.links);
                 let head = links.and_then(|links| links.get(len.checked_sub(1)?));
-                let head = head.map(|link| link.merge.clone()).ok_or(Rejected::Nothing)?;
+                let head = head.map(|link| link.merge.clone()).ok_or(RunRejection::NothingNew)?;
                 let owed = owed && batch_no == Some(batch);
-                if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
+                event_if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
             }
-            Command::TaskUnfit { batch, task, reason } => {
+            RunCommand::TaskUnmergeable { batch, task, reason } => {
                 let owed =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
                 if !owed || !graph.queue.waiting.contains(&task) {
-                    return Err(Rejected::Nothing);
+                    return Err(RunRejection::NothingNew);
                 }
                 let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
                 let without = BatchMerged { no: batch, onto, links, conflicts };
                 Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
             }
-            Command::QueueFailed { batch, reason } => {
+            RunCommand::QueueFailed { batch, reason } => {
                 let owed = match graph.queue.next() {
                     QueueStep::Merge => graph.queue.batches + 1 == batch,
                     QueueStep::Integrate(_) => batch_no == Some(batch),
-                    QueueStep::Rest | QueueStep::Prove(_) | QueueStep::Return(_) => false,
+                    QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => false,
                 };
-                if_new(owed, RunStopped { cause: Cause::Queue, detail: reason })
+                event_if_new(owed, RunStopped { cause: RunFailureCause::Queue, detail: reason })
             }
             _ => unreachable!("decide() sends only commands about tasks here"),
         }
     }
 
     fn is_landing(&self) -> bool {
-        self.stage == super::Stage::Land && !matches!(self.landing, Landing::Done(_))
+        self.stage == super::RunStage::Land && !matches!(self.landing, LandingState::Done(_))
     }
 
     /// Returns review comments to the agent, up to the limit of rounds.
-    fn see_pull(&self, state: PullState, remarks: &[Remark]) -> Decision {
-        let Landing::Requested(pull) = &self.landing else { return Err(Rejected::Nothing) };
-        let new: Vec<Remark> = self.new_remarks(remarks).into_iter().cloned().collect();
+    fn observe_pull_request(
+        &self,
+        state: PullRequestState,
+        remarks: &[ReviewComment],
+    ) -> RunCommandResult {
+        let LandingState::Requested(pull) = &self.landing else {
+            return Err(RunRejection::NothingNew);
+        };
+        let new: Vec<ReviewComment> = self.new_comments(remarks).into_iter().cloned().collect();
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
-            return Err(Rejected::Nothing);
+            return Err(RunRejection::NothingNew);
         }
         // A merged or closed pull request takes no more changes.
-        let open = state.standing == PullStanding::Open;
-        let mut events = vec![Event::from(PullSeen { state })];
-        match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
+        let open = state.standing == PullRequestStatus::Open;
+        let mut events = vec![Event::from(PullRequestObserved { state })];
+        match (new.is_empty(), open && self.comment_rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
-                let remarks = new.into_iter().take(MAX_REMARKS).collect();
+                let remarks = new.into_iter().take(MAX_COMMENTS).collect();
                 let step = Box::new(LandStep::Answer { remarks });
-                events.push(StepTaken { step }.into());
+                events.push(LandStepAdded { step }.into());
             }
-            (false, false) => events.push(RemarksLeft { remarks: new }.into()),
+            (false, false) => events.push(ReviewCommentsDropped { remarks: new }.into()),
         }
         Ok(events)
     }
 
-    fn cancel(&self, because: String) -> Decision {
-        match (&self.leg().sealed, &self.leg().stopped) {
-            (Some(outcome), _) => Err(Rejected::Sealed(outcome.ending.word())),
-            (None, Some(super::Stopped::Cancelled { .. })) => Err(Rejected::Cancelled),
+    fn cancel(&self, because: String) -> RunCommandResult {
+        match (&self.attempt().sealed, &self.attempt().stopped) {
+            (Some(outcome), _) => Err(RunRejection::Sealed(outcome.ending.as_str())),
+            (None, Some(super::RunStop::Cancelled { .. })) => Err(RunRejection::Cancelled),
             // A failing run can still be cancelled, because its end is not sealed yet.
-            (None, Some(super::Stopped::Failed { .. }) | None) => {
+            (None, Some(super::RunStop::Failed { .. }) | None) => {
                 Ok(vec![RunCancelled { because }.into()])
             }
         }
     }
 
-    fn resume(&self) -> Decision {
-        let Some(outcome) = &self.leg().sealed else { return Err(Rejected::GoingOn) };
+    fn resume(&self) -> RunCommandResult {
+        let Some(outcome) = &self.attempt().sealed else { return Err(RunRejection::StillActive) };
         match outcome.ending {
-            super::Ending::Succeeded | super::Ending::Completed => Err(Rejected::NothingLeft),
-            super::Ending::Failed | super::Ending::Cancelled => {
+            super::RunEnding::Succeeded | super::RunEnding::Completed => {
+                Err(RunRejection::NothingToResume)
+            }
+            super::RunEnding::Failed | super::RunEnding::Cancelled => {
                 if let Some(used) = self.used_up() {
-                    return Err(Rejected::UsedUp(used));
+                    return Err(RunRejection::BudgetUsedUp(used));
                 }
-                let leg = self.leg().no + 1;
+                let leg = self.attempt().no + 1;
                 Ok(vec![RunResumed { leg, stage: self.stage }.into()])
             }
         }
@@ -404,7 +419,7 @@ impl Run {
         }
     }
 
-    fn raise(&self, tokens: Option<u64>, turns: Option<u32>) -> Decision {
+    fn raise_budget_limit(&self, tokens: Option<u64>, turns: Option<u32>) -> RunCommandResult {
         let more = |now: Option<u64>, given: Option<u64>| match (now, given) {
             (Some(now), Some(given)) => given > now,
             // Without a limit, a new one would be lower.
@@ -415,16 +430,16 @@ impl Run {
         if more(self.budget.tokens, tokens) && more(wide(self.budget.turns), wide(turns)) {
             Ok(vec![BudgetRaised { tokens, turns }.into()])
         } else {
-            Err(Rejected::BudgetNotRaised(told(self.budget)))
+            Err(RunRejection::BudgetNotRaised(describe_budget(self.budget)))
         }
     }
 }
 
-fn keeps_moving() -> String {
+fn moving_target_error() -> String {
     format!("the branch moved {MAX_MERGES} times while the work was being merged with it")
 }
 
-fn told(budget: Budget) -> String {
+fn describe_budget(budget: Budget) -> String {
     let part = |limit: Option<u64>, what: &str| match limit {
         Some(limit) => format!("{limit} {what}"),
         None => format!("unlimited {what}"),

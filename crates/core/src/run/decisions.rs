@@ -1,22 +1,22 @@
 //! Decisions: an answer given to one agent applies to the whole run.
 
 use super::{
-    advance::Step,
+    advance::RunStep,
     event::DecisionMade,
-    prompt::decided_meanwhile,
-    state::{Decision, Run},
+    prompt::describe_new_decision,
+    state::{Run, RunDecision},
 };
 use crate::{
     lifecycle::State,
-    request::{Asked, Fate, Question, Reply, Request, RequestKind},
-    session::{self, Message, SendMode, Session},
+    request::{AgentRequest, Request, RequestKind, RequestQuestion, RequestReply, RequestStatus},
+    session::{self, AgentMessage, SendMode, Session},
 };
 
 impl Run {
     /// Records a user's answer as a decision of the run.
-    pub(super) fn keep_decision(&self, session: &Session) -> Option<Step> {
+    pub(super) fn record_decision(&self, session: &Session) -> Option<RunStep> {
         let answered = session.requests.iter().filter(|request| {
-            request.asked.kind == RequestKind::Question && request.fate == Fate::Answered
+            request.asked.kind == RequestKind::Question && request.fate == RequestStatus::Answered
         });
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
@@ -24,22 +24,22 @@ impl Run {
                 if self.decision(request, question).is_some() || bug!(DecisionLost) {
                     return None;
                 }
-                let decision = Decision {
+                let decision = RunDecision {
                     id: question.id.clone(),
                     question: wording(request, question).to_owned(),
                     answer: answer_of(session, request, question),
                     request: request.id,
                 };
-                Some(Step::Event(DecisionMade { decision }.into()))
+                Some(RunStep::Event(DecisionMade { decision }.into()))
             })
     }
 
     /// Answers a question that was decided before, or whose answer was given in advance.
-    pub(super) fn answer_again(&self, session: &Session) -> Option<Step> {
+    pub(super) fn repeat_answer(&self, session: &Session) -> Option<RunStep> {
         session.open_requests().find_map(|request| {
             let asked = &request.asked;
             let fit = asked.kind == RequestKind::Question && !asked.is_secret();
-            let known = |question: &Question| {
+            let known = |question: &RequestQuestion| {
                 Some((question.id.clone(), self.known_answer(request, question)?))
             };
             if !fit || asked.questions.is_empty() {
@@ -48,24 +48,28 @@ impl Run {
             let answers = asked.questions.iter().map(known).collect::<Option<_>>()?;
             let (request, revision) = (request.id, request.revision);
             // An answer that the request does not offer is left to the user.
-            let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
-            Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
+            let reply = Some(RequestReply::Answers(answers))
+                .filter(|reply| asked.check_reply(reply).is_ok())?;
+            Some(RunStep::Command(
+                session.id,
+                session::SessionCommand::Answer { request, revision, reply },
+            ))
         })
     }
 
-    fn known_answer(&self, request: &Request, question: &Question) -> Option<Vec<String>> {
+    fn known_answer(&self, request: &Request, question: &RequestQuestion) -> Option<Vec<String>> {
         let decided = self.decision(request, question).and_then(|one| one.answer.clone());
         decided.or_else(|| self.spec.answers.get(&question.id).cloned())
     }
 
     /// Returns the decision about a question: the same text under the same id.
-    fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
-        self.decisions.iter().find(|one| is_about(one, request, question))
+    fn decision(&self, request: &Request, question: &RequestQuestion) -> Option<&RunDecision> {
+        self.decisions.iter().find(|one| is_same_question(one, request, question))
     }
 
     /// Sends decisions made since a session was instructed to that session while it works, once
     /// each. A session that asked the same question has the answer already.
-    pub(super) fn tell_decision(&self, session: &Session) -> Option<Step> {
+    pub(super) fn send_decision(&self, session: &Session) -> Option<RunStep> {
         if session.attempt().shown != State::Working {
             return None;
         }
@@ -76,25 +80,25 @@ impl Run {
             .filter(|(_, decision)| decision.answer.is_some() && !has_asked(session, decision))
             .map(|(at, decision)| (format!("decision-{}", at + 1), decision))
             .find(|(key, _)| !known(key))?;
-        let (text, mode) = (decided_meanwhile(decision), SendMode::Continue);
-        Some(Step::Tell(session.id, session::Command::Send { key, text, mode }))
+        let (text, mode) = (describe_new_decision(decision), SendMode::Continue);
+        Some(RunStep::Command(session.id, session::SessionCommand::Send { key, text, mode }))
     }
 }
 
-fn has_asked(session: &Session, decision: &Decision) -> bool {
+fn has_asked(session: &Session, decision: &RunDecision) -> bool {
     let asks = |request: &Request| {
-        request.asked.questions.iter().any(|question| is_about(decision, request, question))
+        request.asked.questions.iter().any(|question| is_same_question(decision, request, question))
     };
     session.requests.iter().any(asks)
 }
 
 /// Whether a decision is about this question: the same text under the same id.
-fn is_about(decision: &Decision, request: &Request, question: &Question) -> bool {
+fn is_same_question(decision: &RunDecision, request: &Request, question: &RequestQuestion) -> bool {
     decision.id == question.id && decision.question == wording(request, question)
 }
 
-fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
-    let Asked { title, .. } = &request.asked;
+fn wording<'a>(request: &'a Request, question: &'a RequestQuestion) -> &'a str {
+    let AgentRequest { title, .. } = &request.asked;
     match (question.question.as_str(), question.header.as_str()) {
         ("", "") => title,
         ("", header) => header,
@@ -103,11 +107,15 @@ fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
 }
 
 /// Returns the answer to one question; none for a secret.
-fn answer_of(session: &Session, request: &Request, question: &Question) -> Option<Vec<String>> {
-    let answers = |message: &&Message| message.request == Some(request.id);
+fn answer_of(
+    session: &Session,
+    request: &Request,
+    question: &RequestQuestion,
+) -> Option<Vec<String>> {
+    let answers = |message: &&AgentMessage| message.request == Some(request.id);
     match session.messages.iter().rev().find(answers)?.reply.as_ref()? {
-        Reply::Text(text) => Some(vec![text.clone()]),
-        Reply::Answers(given) => given.get(&question.id).cloned(),
-        Reply::Approve(_) | Reply::Deny => None,
+        RequestReply::Text(text) => Some(vec![text.clone()]),
+        RequestReply::Answers(given) => given.get(&question.id).cloned(),
+        RequestReply::Approve(_) | RequestReply::Deny => None,
     }
 }

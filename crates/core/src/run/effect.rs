@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    graph::Graph,
+    graph::TaskGraph,
     hook::RunHookKey,
-    landing::{Ahead, Landing},
+    landing::{LandingNeed, LandingState},
     queue::QueueStep,
     spec::LandMode,
-    stage::Stage,
+    stage::RunStage,
     state::{Run, RunSession, SessionEnd},
 };
 use crate::{ids::SessionId, session::EffectKey};
 
 /// An effect on the outside world. Its result comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Effect {
+pub enum RunEffect {
     /// Commit what a session left behind, if no check had it committed.
-    TakeHead(SessionId),
+    CommitLeftovers(SessionId),
     /// Move a worktree to the commit where a task begins.
-    Bring {
+    MoveWorktree {
         no: u32,
     },
     /// Merge the waiting tasks, up to the batch size.
@@ -40,34 +40,34 @@ pub enum Effect {
         step: usize,
     },
     /// Query the pull request until it changes.
-    WatchPull {
+    WatchPullRequest {
         leg: u32,
         look: u32,
     },
     /// Find out whether the work had landed. Nothing more may land.
-    LookLanded {
+    CheckLanded {
         leg: u32,
     },
     RunHook(RunHookKey),
     /// Write the report of a sealed outcome.
-    WriteCard {
+    WriteReport {
         leg: u32,
     },
 }
 
-impl Effect {
+impl RunEffect {
     /// Returns the effect's key within its run.
     pub fn key(&self) -> EffectKey {
         match self {
-            Effect::TakeHead(session) => format!("head-{session}"),
-            Effect::Bring { no } => format!("bring-{no}"),
-            Effect::MergeBatch { leg, batch } => format!("merge-{leg}-{batch}"),
-            Effect::Integrate { leg, batch, len } => format!("integrate-{leg}-{batch}-{len}"),
-            Effect::Land { leg, step } => format!("land-{leg}-{step}"),
-            Effect::WatchPull { leg, look } => format!("pull-{leg}-{look}"),
-            Effect::LookLanded { leg } => format!("landed-{leg}"),
-            Effect::RunHook(key) => format!("h{}-{}", key.no, key.event),
-            Effect::WriteCard { leg } => format!("card-{leg}"),
+            RunEffect::CommitLeftovers(session) => format!("head-{session}"),
+            RunEffect::MoveWorktree { no } => format!("bring-{no}"),
+            RunEffect::MergeBatch { leg, batch } => format!("merge-{leg}-{batch}"),
+            RunEffect::Integrate { leg, batch, len } => format!("integrate-{leg}-{batch}-{len}"),
+            RunEffect::Land { leg, step } => format!("land-{leg}-{step}"),
+            RunEffect::WatchPullRequest { leg, look } => format!("pull-{leg}-{look}"),
+            RunEffect::CheckLanded { leg } => format!("landed-{leg}"),
+            RunEffect::RunHook(key) => format!("h{}-{}", key.no, key.event),
+            RunEffect::WriteReport { leg } => format!("card-{leg}"),
         }
     }
 
@@ -75,99 +75,105 @@ impl Effect {
     /// an earlier daemon, because they may be moving that branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
-            Effect::Land { .. } | Effect::LookLanded { .. } => !bug!(OutlivedGitIgnored),
-            Effect::TakeHead(_) | Effect::Bring { .. } | Effect::Integrate { .. } => true,
-            Effect::MergeBatch { .. }
-            | Effect::WatchPull { .. }
-            | Effect::RunHook(_)
-            | Effect::WriteCard { .. } => false,
+            RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => !bug!(OutlivedGitIgnored),
+            RunEffect::CommitLeftovers(_)
+            | RunEffect::MoveWorktree { .. }
+            | RunEffect::Integrate { .. } => true,
+            RunEffect::MergeBatch { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::RunHook(_)
+            | RunEffect::WriteReport { .. } => false,
         }
     }
 
     /// Whether a stopping daemon waits for the effect once it has begun, because it moves a branch
     /// of this repository.
-    pub fn holds_up_a_stop(&self, run: &Run) -> bool {
+    pub fn delays_shutdown(&self, run: &Run) -> bool {
         match self {
-            Effect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
-            Effect::Bring { .. } | Effect::Integrate { .. } => true,
-            Effect::TakeHead(_)
-            | Effect::MergeBatch { .. }
-            | Effect::WatchPull { .. }
-            | Effect::LookLanded { .. }
-            | Effect::RunHook(_)
-            | Effect::WriteCard { .. } => false,
+            RunEffect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
+            RunEffect::MoveWorktree { .. } | RunEffect::Integrate { .. } => true,
+            RunEffect::CommitLeftovers(_)
+            | RunEffect::MergeBatch { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::CheckLanded { .. }
+            | RunEffect::RunHook(_)
+            | RunEffect::WriteReport { .. } => false,
         }
     }
 }
 
 impl Run {
     /// Returns all pending effects.
-    pub fn effects(&self) -> Vec<Effect> {
-        let mut owed: Vec<Effect> = Vec::new();
-        if self.is_foreign() {
+    pub fn effects(&self) -> Vec<RunEffect> {
+        let mut owed: Vec<RunEffect> = Vec::new();
+        if self.is_imported() {
             return owed;
         }
-        if !self.is_sealed() && self.leg().stopped.is_none() {
-            owed.extend(self.headless_sessions().map(|session| Effect::TakeHead(session.id)));
+        if !self.is_sealed() && self.attempt().stopped.is_none() {
+            owed.extend(
+                self.uncommitted_sessions().map(|session| RunEffect::CommitLeftovers(session.id)),
+            );
             owed.extend(self.task_effects());
             owed.extend(self.landing_effect());
         }
-        owed.extend(self.is_stopped_landing().then_some(Effect::LookLanded { leg: self.leg().no }));
-        owed.extend(self.hooks.iter().map(|hook| Effect::RunHook(hook.key)));
+        owed.extend(
+            self.is_stopped_landing().then_some(RunEffect::CheckLanded { leg: self.attempt().no }),
+        );
+        owed.extend(self.hooks.iter().map(|hook| RunEffect::RunHook(hook.key)));
         let unwritten = self.legs.iter().filter(|leg| leg.sealed.is_some() && !leg.card);
-        owed.extend(unwritten.map(|leg| Effect::WriteCard { leg: leg.no }));
+        owed.extend(unwritten.map(|leg| RunEffect::WriteReport { leg: leg.no }));
         owed
     }
 
-    fn task_effects(&self) -> impl Iterator<Item = Effect> {
-        let errands = self.errands().filter(|(_, errand)| !errand.done);
-        let brought = errands.map(|(_, errand)| Effect::Bring { no: errand.no });
+    fn task_effects(&self) -> impl Iterator<Item = RunEffect> {
+        let errands = self.worktree_moves().filter(|(_, errand)| !errand.done);
+        let brought = errands.map(|(_, errand)| RunEffect::MoveWorktree { no: errand.no });
         let queue = self.graph.as_ref().map(|graph| &graph.queue);
-        let leg = self.leg().no;
+        let leg = self.attempt().no;
         let queued = queue.and_then(|queue| match queue.next() {
-            QueueStep::Merge => Some(Effect::MergeBatch { leg, batch: queue.batches + 1 }),
+            QueueStep::Merge => Some(RunEffect::MergeBatch { leg, batch: queue.batches + 1 }),
             QueueStep::Integrate(len) => {
-                Some(Effect::Integrate { leg, batch: queue.batch.as_ref()?.no, len })
+                Some(RunEffect::Integrate { leg, batch: queue.batch.as_ref()?.no, len })
             }
-            QueueStep::Rest | QueueStep::Prove(_) | QueueStep::Return(_) => None,
+            QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => None,
         });
         brought.chain(queued)
     }
 
-    fn landing_effect(&self) -> Option<Effect> {
-        let busy = self.is_live() || self.headless_sessions().next().is_some();
-        if self.stage != Stage::Land || busy {
+    fn landing_effect(&self) -> Option<RunEffect> {
+        let busy = self.is_live() || self.uncommitted_sessions().next().is_some();
+        if self.stage != RunStage::Land || busy {
             return None;
         }
-        let (leg, step, look) = (self.leg().no, self.steps.len(), self.looks);
-        match self.ahead()? {
-            Ahead::Session(..) | Ahead::Approval => None,
-            Ahead::Land => Some(Effect::Land { leg, step }),
-            Ahead::Watch => Some(Effect::WatchPull { leg, look }),
+        let (leg, step, look) = (self.attempt().no, self.steps.len(), self.looks);
+        match self.landing_need()? {
+            LandingNeed::Session(..) | LandingNeed::Approval => None,
+            LandingNeed::Land => Some(RunEffect::Land { leg, step }),
+            LandingNeed::Watch => Some(RunEffect::WatchPullRequest { leg, look }),
         }
     }
 
     /// Whether the run was stopped while landing, so that it may have landed.
     pub(super) fn is_stopped_landing(&self) -> bool {
-        let leg = self.leg();
-        let open = !matches!(self.landing, Landing::Done(_));
+        let leg = self.attempt();
+        let open = !matches!(self.landing, LandingState::Done(_));
         let stopped = leg.stopped.is_some() && leg.sealed.is_none() && !leg.landing_over;
-        stopped && open && self.stage == Stage::Land && !self.is_live()
+        stopped && open && self.stage == RunStage::Land && !self.is_live()
     }
 
     /// Returns the sessions whose work is done but not committed yet.
-    pub(super) fn headless_sessions(&self) -> impl Iterator<Item = &RunSession> {
+    pub(super) fn uncommitted_sessions(&self) -> impl Iterator<Item = &RunSession> {
         // A session that only checks a merge leaves nothing, even if the operator accepts it.
-        let own = self.current().filter(|one| one.stage != Stage::Tasks);
+        let own = self.current().filter(|one| one.stage != RunStage::Tasks);
         let own = if self.headless.is_none() { own } else { None };
-        let tasks = self.graph.iter().flat_map(Graph::tasks).map(|(_, task)| task);
+        let tasks = self.graph.iter().flat_map(TaskGraph::tasks).map(|(_, task)| task);
         let known = tasks.filter(|task| task.headless.is_none());
         let of_tasks = known.filter_map(|task| self.session(task.session()?));
-        own.into_iter().chain(of_tasks).filter(|session| self.is_headless(session))
+        own.into_iter().chain(of_tasks).filter(|session| self.is_uncommitted(session))
     }
 
-    fn is_headless(&self, session: &RunSession) -> bool {
-        let mode = self.spec.reviews.of(session.stage);
+    fn is_uncommitted(&self, session: &RunSession) -> bool {
+        let mode = self.spec.reviews.mode_for(session.stage);
         let edits = session.stage.permissions(mode).is_some_and(|may| may.edits);
         let uncommitted = |end: &SessionEnd| end.is_good() && end.head.is_none();
         edits && session.end.as_deref().is_some_and(uncommitted)

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    graph::Return,
-    held::HeldLanding,
+    consent::GuardedLanding,
+    graph::TaskReturn,
     hook::RunHookKey,
-    landing::{LandStep, PullRequest, PullState, Remark},
-    outcome::{Cause, Outcome},
-    queue::{Conflict, Link},
+    landing::{LandStep, PullRequest, PullRequestState, ReviewComment},
+    outcome::{RunAttemptOutcome, RunFailureCause},
+    queue::{BatchLink, MergeConflict},
     spec::RunSpec,
-    stage::Stage,
-    state::{Decision, SessionEnd},
+    stage::RunStage,
+    state::{RunDecision, SessionEnd},
 };
 use crate::{
     ids::{CommitId, RequestId, SessionId},
@@ -22,11 +22,11 @@ use crate::{
 
 events! {
     RunOpened = "run.opened", 1 { spec: Box<RunSpec> }
-    StageEntered = "run.stage_entered", 1 { stage: Stage }
+    StageEntered = "run.stage_entered", 1 { stage: RunStage }
     /// A session of the run was opened, in the same commit.
-    SessionOwed = "run.session_opened", 1 {
+    RunSessionOpened = "run.session_opened", 1 {
         session: SessionId,
-        stage: Stage,
+        stage: RunStage,
         cycle: u32,
         /// The plan task that it works for, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,12 +35,12 @@ events! {
     /// A session of the run was sealed, in the same commit.
     SessionEnded = "run.session_ended", 1 { session: SessionId, end: Box<SessionEnd> }
     /// An agent of the run waits for the user.
-    QuestionSeen = "run.question_seen", 1 { request: RequestId, revision: u32 }
-    DecisionMade = "run.decision_made", 1 { decision: Decision }
+    RequestObserved = "run.question_seen", 1 { request: RequestId, revision: u32 }
+    DecisionMade = "run.decision_made", 1 { decision: RunDecision }
     /// The run has a plan: an agent's, or the one it was opened with.
     PlanMade = "run.plan_made", 1 { plan: Box<Plan> }
     /// An agent's result is not a valid plan, or not a valid review of one.
-    PlanFaulty = "run.plan_faulty", 1 { session: SessionId, faults: Vec<String> }
+    PlanInvalid = "run.plan_faulty", 1 { session: SessionId, faults: Vec<String> }
     /// A review accepted the plan, with its edits applied.
     PlanReviewed = "run.plan_reviewed", 1 { plan: Box<Plan>, edits: usize, reason: String }
     PlanApproved = "run.plan_approved", 1 {
@@ -49,13 +49,13 @@ events! {
         commands: Vec<String>,
     }
     /// The worktree of a conversation is to be moved to the commit where a task begins.
-    ErrandOwed = "run.errand_owed", 1 {
+    WorktreeMoveRequested = "run.errand_owed", 1 {
         task: TaskId,
         no: u32,
         session: SessionId,
         to: Option<Snapshot>,
     }
-    ErrandDone = "run.errand_done", 1 { task: TaskId, no: u32 }
+    WorktreeMoved = "run.errand_done", 1 { task: TaskId, no: u32 }
     /// A conversation cannot be resumed, so that another session takes over the task.
     HandedOver = "run.handed_over", 1 { task: TaskId, from: SessionId, reason: String }
     /// The work of a task failed and is retried: by the same agent, or by another one from the
@@ -63,64 +63,64 @@ events! {
     TaskRetried = "run.task_retried", 1 {
         task: TaskId,
         #[serde(default = "work", skip_serializing_if = "is_work")]
-        stage: Stage,
+        stage: RunStage,
         fresh: bool,
         detail: String,
     }
     /// The work of a task is done and waits to be merged.
     TaskQueued = "run.task_queued", 1 { task: TaskId }
     /// The queue returns a task to its worker.
-    TaskReturned = "run.task_returned", 1 { task: TaskId, why: Box<Return> }
+    TaskReturned = "run.task_returned", 1 { task: TaskId, why: Box<TaskReturn> }
     TaskFailed = "run.task_failed", 1 { task: TaskId, detail: String }
     BatchMerged = "run.batch_merged", 1 {
         no: u32,
         onto: Snapshot,
-        links: Vec<Link>,
-        conflicts: Vec<Conflict>,
+        links: Vec<BatchLink>,
+        conflicts: Vec<MergeConflict>,
     }
     /// The first `len` links of the batch need no check: their tree is proved, or there are no
     /// checks.
-    PrefixProved = "run.prefix_proved", 1 { batch: u32, len: usize }
+    BatchVerified = "run.prefix_proved", 1 { batch: u32, len: usize }
     /// The run's branch contains the first `len` links of the batch.
     Integrated = "run.integrated", 1 { batch: u32, len: usize, head: Snapshot }
     /// The changes left by an editing session were committed, because no check had committed them.
-    HeadTaken = "run.head_taken", 1 {
+    CommitRecorded = "run.head_taken", 1 {
         session: SessionId,
         head: Snapshot,
         /// Changes that the commit does not contain, or not where one would expect them.
         caveats: Caveats,
     }
-    HeadFailed = "run.head_failed", 1 { session: SessionId, reason: String }
+    CommitFailed = "run.head_failed", 1 { session: SessionId, reason: String }
     /// Something must be done before the work can land.
-    StepTaken = "run.land_step_taken", 1 { step: Box<LandStep> }
+    LandStepAdded = "run.land_step_taken", 1 { step: Box<LandStep> }
     /// The work was pushed, and a pull request exists.
-    PullRequested = "run.pull_requested", 1 { number: u64, url: String, commit: CommitId }
-    PullSeen = "run.pull_seen", 1 { state: PullState }
+    PullRequestOpened = "run.pull_requested", 1 { number: u64, url: String, commit: CommitId }
+    PullRequestObserved = "run.pull_seen", 1 { state: PullRequestState }
     /// These review comments are no longer addressed.
-    RemarksLeft = "run.remarks_left", 1 { remarks: Vec<Remark> }
+    ReviewCommentsDropped = "run.remarks_left", 1 { remarks: Vec<ReviewComment> }
     /// The work changes files that need the operator's approval to land.
-    LandingHeld = "run.landing_held", 1 { held: Box<HeldLanding> }
+    LandingHeld = "run.landing_held", 1 { held: Box<GuardedLanding> }
     /// The operator lets exactly this commit land.
     LandingApproved = "run.landing_approved", 1 { commit: CommitId }
     WorkLanded = "run.landed", 1 { branch: String, commit: CommitId, merged: bool }
-    LandFailed = "run.land_failed", 1 { reason: String }
+    LandingFailed = "run.land_failed", 1 { reason: String }
     /// A run that was stopped while landing has not landed and will not.
-    LandOver = "run.land_over", 1 {
+    LandingAborted = "run.land_over", 1 {
         leg: u32,
         /// A pull request that was opened nevertheless.
         pull: Option<PullRequest>,
     }
     RunCancelled = "run.cancelled", 1 { because: String }
     /// Provost itself ended the run.
-    RunStopped = "run.stopped", 1 { cause: Cause, detail: String }
-    RunSealed = "run.sealed", 1 { leg: u32, outcome: Outcome }
+    RunStopped = "run.stopped", 1 { cause: RunFailureCause, detail: String }
+    RunSealed = "run.sealed", 1 { leg: u32, outcome: RunAttemptOutcome }
     /// A sealed run continues with its remaining work.
-    RunResumed = "run.resumed", 1 { leg: u32, stage: Stage }
+    RunResumed = "run.resumed", 1 { leg: u32, stage: RunStage }
     /// The operator lets a run that was imported from another home continue here.
     RunTakenOver = "run.taken_over", 1 {}
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
-    CardWritten = "run.card_written", 1 {
+    RunReportWritten = "run.card_written", 1 {
         leg: u32, failure: Option<String>,
         /// The protected and trust-relevant files that differ between the run's base and its end,
         /// if known.
@@ -131,11 +131,11 @@ events! {
     RecordForged = "run.record_forged", 1 { effect: String, moved_to: String }
 }
 
-fn work() -> Stage {
-    Stage::Work
+fn work() -> RunStage {
+    RunStage::Work
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_work(stage: &Stage) -> bool {
-    *stage == Stage::Work
+fn is_work(stage: &RunStage) -> bool {
+    *stage == RunStage::Work
 }

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    outcome::Proof,
-    queue::{Conflict, Queue},
-    stage::Stage,
+    outcome::TreeProof,
+    queue::{MergeConflict, MergeQueue},
+    stage::RunStage,
 };
 use crate::{
     ids::{CommitId, SessionId},
-    plan::{Plan, PlanTask, TaskId, chained},
+    plan::{Plan, PlanTask, TaskId, continued_tasks},
     session::Usage,
     verdict::{Receipt, Snapshot},
 };
@@ -22,14 +22,14 @@ pub const MAX_RETURNS: u32 = 3;
 /// The phase of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum TaskPhase {
     /// Waits for its dependencies, or for a free agent slot.
     Waiting,
     /// The worktree of the resumed conversation is being moved to where the work begins.
-    Bringing(Errand),
+    Bringing(WorktreeMove),
     Working {
         session: SessionId,
-        stage: Stage,
+        stage: RunStage,
         cycle: u32,
     },
     /// Its work is done, and waits to be merged or is being merged.
@@ -40,23 +40,23 @@ pub enum Phase {
     },
 }
 
-impl Phase {
-    pub fn word(&self) -> &'static str {
+impl TaskPhase {
+    pub fn as_str(&self) -> &'static str {
         match self {
-            Phase::Waiting => "waiting",
-            Phase::Bringing(_) => "starting",
-            Phase::Working { stage: Stage::TaskReview, .. } => "review",
-            Phase::Working { .. } => "working",
-            Phase::Queued => "queued",
-            Phase::Merged => "merged",
-            Phase::Failed { .. } => "failed",
+            TaskPhase::Waiting => "waiting",
+            TaskPhase::Bringing(_) => "starting",
+            TaskPhase::Working { stage: RunStage::TaskReview, .. } => "review",
+            TaskPhase::Working { .. } => "working",
+            TaskPhase::Queued => "queued",
+            TaskPhase::Merged => "merged",
+            TaskPhase::Failed { .. } => "failed",
         }
     }
 }
 
 /// A worktree move to a commit, so that its conversation can continue from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errand {
+pub struct WorktreeMove {
     /// Sequence number within the run, so that late answers are recognized.
     pub no: u32,
     pub session: SessionId,
@@ -69,27 +69,27 @@ pub struct Errand {
 /// Why the merge queue returned a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Return {
+pub enum TaskReturn {
     /// Other tasks changed the same lines.
-    Conflict(Conflict),
+    Conflict(MergeConflict),
     /// Merged with other tasks, it fails checks that passed before.
     Breaks { merge: Snapshot, failed: Vec<Receipt> },
 }
 
-impl Return {
+impl TaskReturn {
     /// Returns the commit from which the task has to continue.
-    pub fn merge(&self) -> &Snapshot {
+    pub fn merge_commit(&self) -> &Snapshot {
         match self {
-            Return::Conflict(conflict) => &conflict.merge,
-            Return::Breaks { merge, .. } => merge,
+            TaskReturn::Conflict(conflict) => &conflict.merge,
+            TaskReturn::Breaks { merge, .. } => merge,
         }
     }
 }
 
 /// The progress of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
-    pub phase: Phase,
+pub struct TaskState {
+    pub phase: TaskPhase,
     /// Number of dependencies that are not merged yet.
     pub missing: u32,
     /// The session that does its work. Other sessions review it.
@@ -98,13 +98,13 @@ pub struct Task {
     pub base: Option<Snapshot>,
     /// Its newest committed work, and the proof that it passed.
     pub head: Option<Snapshot>,
-    pub proof: Option<Proof>,
+    pub proof: Option<TreeProof>,
     /// Why the changes left by a session could not be committed.
     pub headless: Option<String>,
     /// Why its work was interrupted, if it is to be resumed.
     pub again: Option<String>,
     /// Why the queue returned it, until it is done again.
-    pub returned: Option<Return>,
+    pub returned: Option<TaskReturn>,
     /// The two commits whose conflicting merge its newest work resolved.
     pub mended: Option<(CommitId, CommitId)>,
     /// Files whose conflict it resolves. Other tasks that changed them wait until it is merged.
@@ -125,10 +125,10 @@ pub struct Task {
     pub usage: Usage,
 }
 
-impl Task {
-    fn new(missing: usize) -> Task {
-        Task {
-            phase: Phase::Waiting,
+impl TaskState {
+    fn new(missing: usize) -> TaskState {
+        TaskState {
+            phase: TaskPhase::Waiting,
             missing: u32::try_from(missing).unwrap_or(u32::MAX),
             worker: None,
             base: None,
@@ -149,17 +149,17 @@ impl Task {
     }
 
     /// Sets the newest commit. A new commit voids an old proof.
-    pub(super) fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
+    pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
         let stands = self.proof.take().filter(|proof| proof.is_for(head));
         self.proof = proof.or(stands);
         self.head = Some(head.clone());
     }
 
     /// Whether work on the task is running or waiting to run.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         match &self.phase {
-            Phase::Bringing(_) | Phase::Working { .. } | Phase::Queued => true,
-            Phase::Waiting | Phase::Merged | Phase::Failed { .. } => false,
+            TaskPhase::Bringing(_) | TaskPhase::Working { .. } | TaskPhase::Queued => true,
+            TaskPhase::Waiting | TaskPhase::Merged | TaskPhase::Failed { .. } => false,
         }
     }
 
@@ -170,43 +170,43 @@ impl Task {
     }
 
     /// Requests a new review of the work by another session.
-    pub(super) fn review_anew(&mut self) {
+    pub(super) fn request_new_review(&mut self) {
         (self.retries, self.headless) = (self.retries + 1, None);
         if let Some(session) = self.worker {
-            self.phase = Phase::Working { session, stage: Stage::Work, cycle: 1 };
+            self.phase = TaskPhase::Working { session, stage: RunStage::Work, cycle: 1 };
         }
     }
 
     /// Returns the session that works on the task now.
     pub fn session(&self) -> Option<SessionId> {
         match &self.phase {
-            Phase::Working { session, .. } => Some(*session),
-            Phase::Waiting
-            | Phase::Bringing(_)
-            | Phase::Queued
-            | Phase::Merged
-            | Phase::Failed { .. } => None,
+            TaskPhase::Working { session, .. } => Some(*session),
+            TaskPhase::Waiting
+            | TaskPhase::Bringing(_)
+            | TaskPhase::Queued
+            | TaskPhase::Merged
+            | TaskPhase::Failed { .. } => None,
         }
     }
 }
 
 /// The tasks of a run, and the queue that merges their work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Graph {
+pub struct TaskGraph {
     plan: Arc<Plan>,
     /// In the plan's order. Shared, because the graph is copied for every decision about its run.
-    tasks: Vec<Arc<Task>>,
+    tasks: Vec<Arc<TaskState>>,
     places: Arc<BTreeMap<TaskId, usize>>,
     /// The dependents of each task.
     followers: Arc<Vec<Vec<usize>>>,
     /// The task whose conversation each one continues.
     chained: Arc<BTreeMap<TaskId, TaskId>>,
-    pub queue: Queue,
+    pub queue: MergeQueue,
     pub(super) errands: u32,
 }
 
-impl Graph {
-    pub(super) fn new(plan: Arc<Plan>) -> Graph {
+impl TaskGraph {
+    pub(super) fn new(plan: Arc<Plan>) -> TaskGraph {
         let ids = plan.tasks().iter().enumerate().map(|(at, task)| (task.id.clone(), at));
         let places: BTreeMap<TaskId, usize> = ids.collect();
         let mut followers = vec![Vec::new(); plan.tasks().len()];
@@ -215,13 +215,17 @@ impl Graph {
                 followers[*before].push(at);
             }
         }
-        Graph {
-            tasks: plan.tasks().iter().map(|task| Arc::new(Task::new(task.after.len()))).collect(),
-            chained: Arc::new(chained(&plan)),
+        TaskGraph {
+            tasks: plan
+                .tasks()
+                .iter()
+                .map(|task| Arc::new(TaskState::new(task.after.len())))
+                .collect(),
+            chained: Arc::new(continued_tasks(&plan)),
             places: Arc::new(places),
             followers: Arc::new(followers),
             plan,
-            queue: Queue::default(),
+            queue: MergeQueue::default(),
             errands: 0,
         }
     }
@@ -231,47 +235,47 @@ impl Graph {
     }
 
     /// Returns each task with its progress, in the plan's order.
-    pub fn tasks(&self) -> impl Iterator<Item = (&PlanTask, &Task)> {
+    pub fn tasks(&self) -> impl Iterator<Item = (&PlanTask, &TaskState)> {
         self.plan.tasks().iter().zip(self.tasks.iter().map(Arc::as_ref))
     }
 
-    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+    pub fn task(&self, id: &TaskId) -> Option<&TaskState> {
         self.places.get(id).map(|at| self.tasks[*at].as_ref())
     }
 
-    pub(super) fn task_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
+    pub(super) fn task_mut(&mut self, id: &TaskId) -> Option<&mut TaskState> {
         self.places.get(id).map(|at| Arc::make_mut(&mut self.tasks[*at]))
     }
 
     /// Returns the tasks that may begin: all their dependencies are merged.
-    pub fn ready(&self) -> impl Iterator<Item = (&PlanTask, &Task)> {
-        let free = |task: &Task| task.missing == 0 || bug!(TaskBegunTooEarly);
-        self.tasks().filter(move |(_, task)| task.phase == Phase::Waiting && free(task))
+    pub fn ready(&self) -> impl Iterator<Item = (&PlanTask, &TaskState)> {
+        let free = |task: &TaskState| task.missing == 0 || bug!(TaskBegunTooEarly);
+        self.tasks().filter(move |(_, task)| task.phase == TaskPhase::Waiting && free(task))
     }
 
     /// Returns the task whose conversation this one continues.
-    pub fn goes_on_with(&self, id: &TaskId) -> Option<&TaskId> {
+    pub fn continues(&self, id: &TaskId) -> Option<&TaskId> {
         self.chained.get(id)
     }
 
     /// Whether all tasks are merged. A plan has at least one.
     pub fn is_done(&self) -> bool {
-        self.tasks.iter().all(|task| task.phase == Phase::Merged)
+        self.tasks.iter().all(|task| task.phase == TaskPhase::Merged)
     }
 
     /// Whether another task is resolving a conflict in one of these files.
-    pub(super) fn is_mended_by_another(&self, id: &TaskId, files: &[String]) -> bool {
-        let mends = |task: &Task| task.mending.iter().any(|file| files.contains(file));
+    pub(super) fn is_resolved_by_another(&self, id: &TaskId, files: &[String]) -> bool {
+        let mends = |task: &TaskState| task.mending.iter().any(|file| files.contains(file));
         self.tasks().any(|(plan, task)| plan.id != *id && mends(task))
     }
 
     pub(super) fn merge(&mut self, id: &TaskId) {
         let Some(at) = self.places.get(id).copied() else { return };
-        if self.tasks[at].phase == Phase::Merged {
+        if self.tasks[at].phase == TaskPhase::Merged {
             return;
         }
         let task = Arc::make_mut(&mut self.tasks[at]);
-        (task.phase, task.returned, task.mending) = (Phase::Merged, None, Vec::new());
+        (task.phase, task.returned, task.mending) = (TaskPhase::Merged, None, Vec::new());
         for follower in &self.followers[at] {
             let missing = &mut Arc::make_mut(&mut self.tasks[*follower]).missing;
             *missing = missing.saturating_sub(1);
@@ -283,20 +287,20 @@ impl Graph {
         self.queue.restart();
         for task in self.tasks.iter_mut().map(Arc::make_mut) {
             (task.returns, task.retries, task.headless) = (0, 0, None);
-            task.phase = match (std::mem::replace(&mut task.phase, Phase::Waiting), task.worker) {
-                (Phase::Waiting | Phase::Bringing(_), _) | (Phase::Failed { .. }, None) => {
-                    Phase::Waiting
-                }
+            task.phase = match (std::mem::replace(&mut task.phase, TaskPhase::Waiting), task.worker)
+            {
+                (TaskPhase::Waiting | TaskPhase::Bringing(_), _)
+                | (TaskPhase::Failed { .. }, None) => TaskPhase::Waiting,
                 // The work is done, so only its review starts again.
-                (Phase::Working { stage: Stage::TaskReview, .. }, Some(session)) => {
-                    Phase::Working { session, stage: Stage::Work, cycle: 1 }
+                (TaskPhase::Working { stage: RunStage::TaskReview, .. }, Some(session)) => {
+                    TaskPhase::Working { session, stage: RunStage::Work, cycle: 1 }
                 }
-                (Phase::Working { .. } | Phase::Failed { .. }, _) => {
+                (TaskPhase::Working { .. } | TaskPhase::Failed { .. }, _) => {
                     task.again = Some(ended.to_owned());
-                    Phase::Waiting
+                    TaskPhase::Waiting
                 }
-                (Phase::Queued, _) => Phase::Queued,
-                (Phase::Merged, _) => Phase::Merged,
+                (TaskPhase::Queued, _) => TaskPhase::Queued,
+                (TaskPhase::Merged, _) => TaskPhase::Merged,
             };
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Ending, stage::Stage};
+use super::{outcome::RunEnding, stage::RunStage};
 use crate::time::Moment;
 
 /// The occasion of a run hook.
@@ -18,7 +18,7 @@ pub enum RunHookEvent {
     Planned,
     /// A review found something.
     Findings,
-    Ended(Ending),
+    Ended(RunEnding),
 }
 
 impl RunHookEvent {
@@ -27,26 +27,26 @@ impl RunHookEvent {
         RunHookEvent::Question,
         RunHookEvent::Planned,
         RunHookEvent::Findings,
-        RunHookEvent::Ended(Ending::Succeeded),
-        RunHookEvent::Ended(Ending::Completed),
-        RunHookEvent::Ended(Ending::Failed),
-        RunHookEvent::Ended(Ending::Cancelled),
+        RunHookEvent::Ended(RunEnding::Succeeded),
+        RunHookEvent::Ended(RunEnding::Completed),
+        RunHookEvent::Ended(RunEnding::Failed),
+        RunHookEvent::Ended(RunEnding::Cancelled),
     ];
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             RunHookEvent::Opened => "opened",
             RunHookEvent::Question => "question",
             RunHookEvent::Planned => "planned",
             RunHookEvent::Findings => "findings",
-            RunHookEvent::Ended(ending) => ending.word(),
+            RunHookEvent::Ended(ending) => ending.as_str(),
         }
     }
 }
 
 impl fmt::Display for RunHookEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run.{}", self.word())
+        write!(f, "run.{}", self.as_str())
     }
 }
 
@@ -82,9 +82,9 @@ pub struct RunHookKey {
 
 /// A pending hook, with the state of the run when it became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunHookOwed {
+pub struct PendingRunHook {
     pub key: RunHookKey,
     pub leg: u32,
-    pub stage: Stage,
+    pub stage: RunStage,
     pub at: Moment,
 }

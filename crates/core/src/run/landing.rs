@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    stage::Stage,
+    stage::RunStage,
     state::{Run, RunSession},
 };
 use crate::{ids::CommitId, verdict::Snapshot};
@@ -21,25 +21,25 @@ pub const MAX_ROUNDS: usize = 5;
 
 /// Maximum number of review comments sent to the agent at once. The rest follow with the next
 /// query.
-pub const MAX_REMARKS: usize = 50;
+pub const MAX_COMMENTS: usize = 50;
 
 /// Maximum number of characters kept of a review comment.
-const MAX_REMARK: usize = 8 << 10;
+const MAX_COMMENT_CHARS: usize = 8 << 10;
 
 /// The state of the landing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Landing {
+pub enum LandingState {
     #[default]
     Open,
     /// A pull request is open for it.
     Requested(PullRequest),
-    Done(Landed),
+    Done(LandedWork),
 }
 
 /// Where the work landed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Landed {
+pub struct LandedWork {
     pub branch: String,
     pub commit: CommitId,
     /// Whether the branch is shared with others and now contains the work.
@@ -54,14 +54,14 @@ pub struct PullRequest {
     pub url: String,
     /// The commit that was pushed.
     pub commit: CommitId,
-    pub seen: Option<PullState>,
+    pub seen: Option<PullRequestState>,
 }
 
 /// The state of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PullState {
-    pub standing: PullStanding,
-    pub checks: PullChecks,
+pub struct PullRequestState {
+    pub standing: PullRequestStatus,
+    pub checks: PullRequestChecks,
     /// Number of comments and reviews left out because their authors have no write access.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u32,
@@ -83,7 +83,7 @@ pub enum CommentAuthors {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PullStanding {
+pub enum PullRequestStatus {
     Open,
     Merged,
     Closed,
@@ -92,7 +92,7 @@ pub enum PullStanding {
 /// The result of the external checks of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PullChecks {
+pub enum PullRequestChecks {
     /// There are no checks.
     None,
     Pending,
@@ -100,30 +100,30 @@ pub enum PullChecks {
     Failed,
 }
 
-impl PullChecks {
-    pub fn word(self) -> &'static str {
+impl PullRequestChecks {
+    pub fn as_str(self) -> &'static str {
         match self {
-            PullChecks::None => "none",
-            PullChecks::Pending => "pending",
-            PullChecks::Passed => "passed",
-            PullChecks::Failed => "failed",
+            PullRequestChecks::None => "none",
+            PullRequestChecks::Pending => "pending",
+            PullRequestChecks::Passed => "passed",
+            PullRequestChecks::Failed => "failed",
         }
     }
 }
 
 /// Feedback on a pull request: a failed check, a review or a comment. The text is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remark {
+pub struct ReviewComment {
     /// Stable across queries.
     pub id: String,
     pub by: String,
     pub text: String,
 }
 
-impl Remark {
-    pub fn new(id: String, by: &str, text: &str) -> Remark {
-        let short = |text: &str| text.chars().take(MAX_REMARK).collect();
-        Remark { id, by: short(by), text: short(text) }
+impl ReviewComment {
+    pub fn new(id: String, by: &str, text: &str) -> ReviewComment {
+        let short = |text: &str| text.chars().take(MAX_COMMENT_CHARS).collect();
+        ReviewComment { id, by: short(by), text: short(text) }
     }
 }
 
@@ -140,11 +140,11 @@ pub enum LandStep {
         conflicts: Vec<String>,
     },
     /// Review comments go to the session that did the work.
-    Answer { remarks: Vec<Remark> },
+    Answer { remarks: Vec<ReviewComment> },
 }
 
 /// The next requirement of a run in its last stage.
-pub(super) enum Ahead<'a> {
+pub(super) enum LandingNeed<'a> {
     /// A step needs a session.
     Session(u32, &'a LandStep),
     /// The newest work must be landed or pushed.
@@ -158,7 +158,7 @@ pub(super) enum Ahead<'a> {
 impl Run {
     /// Returns the next requirement of the landing while no session works. None if the work has
     /// landed.
-    pub(super) fn ahead(&self) -> Option<Ahead<'_>> {
+    pub(super) fn landing_need(&self) -> Option<LandingNeed<'_>> {
         // A step begins only after the one before it is settled. The session that settled it may
         // already work on the next step in the same conversation, so that only the newest step can
         // be open.
@@ -167,17 +167,17 @@ impl Run {
             && self.needs_session(step)
             && !self.is_settled(newest)
         {
-            return Some(Ahead::Session(newest, step));
+            return Some(LandingNeed::Session(newest, step));
         }
         match &self.landing {
-            Landing::Done(_) => None,
-            Landing::Open if self.held.as_ref().is_some_and(|held| !held.approved) => {
-                Some(Ahead::Approval)
+            LandingState::Done(_) => None,
+            LandingState::Open if self.held.as_ref().is_some_and(|held| !held.approved) => {
+                Some(LandingNeed::Approval)
             }
-            Landing::Open => Some(Ahead::Land),
-            Landing::Requested(pull) => {
+            LandingState::Open => Some(LandingNeed::Land),
+            LandingState::Requested(pull) => {
                 let pushed = self.head.as_ref().is_some_and(|head| head.commit == pull.commit);
-                Some(if pushed { Ahead::Watch } else { Ahead::Land })
+                Some(if pushed { LandingNeed::Watch } else { LandingNeed::Land })
             }
         }
     }
@@ -198,17 +198,17 @@ impl Run {
     }
 
     fn is_settled(&self, no: u32) -> bool {
-        let of_step = |one: &&RunSession| one.stage == Stage::Land && one.cycle == no;
+        let of_step = |one: &&RunSession| one.stage == RunStage::Land && one.cycle == no;
         let ends = self.sessions.iter().filter(of_step).filter_map(|one| one.end.as_ref());
         ends.into_iter().any(|end| {
             end.is_good()
-                && end.head.as_ref().is_some_and(|head| self.left_in_conflict(no, head).is_none())
+                && end.head.as_ref().is_some_and(|head| self.unresolved_files(no, head).is_none())
         })
     }
 
     /// Returns the conflicted files of a step if the tree is unchanged, so that no conflict was
     /// resolved.
-    pub(super) fn left_in_conflict(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
+    pub(super) fn unresolved_files(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
         match self.step(no)? {
             LandStep::Merge { merge, conflicts, .. } => {
                 (!conflicts.is_empty() && merge.tree == head.tree).then_some(conflicts)
@@ -219,31 +219,32 @@ impl Run {
 
     /// Returns the session that did the work, if any. Feedback about the work goes there.
     pub fn owner(&self) -> Option<&RunSession> {
-        let worked = |one: &&RunSession| one.stage == Stage::Work || one.opened_in == Stage::Work;
+        let worked =
+            |one: &&RunSession| one.stage == RunStage::Work || one.opened_in == RunStage::Work;
         self.sessions.iter().rev().find(worked)
     }
 
     /// Whether the newest work of the run is the result of this session.
-    pub(super) fn has_newest(&self, session: &RunSession) -> bool {
+    pub(super) fn has_newest_work(&self, session: &RunSession) -> bool {
         let left = session.end.as_ref().and_then(|end| end.head.as_ref());
         left.is_some() && left == self.head.as_ref()
     }
 
     /// Returns the review comments that were not handled before.
-    pub fn new_remarks<'a>(&self, remarks: &'a [Remark]) -> Vec<&'a Remark> {
+    pub fn new_comments<'a>(&self, remarks: &'a [ReviewComment]) -> Vec<&'a ReviewComment> {
         remarks.iter().filter(|remark| !self.remarks_seen.contains(&remark.id)).collect()
     }
 
     /// Returns the steps of the current run attempt. The limits start again when a run is resumed.
-    fn steps_of_leg(&self) -> impl Iterator<Item = &LandStep> {
-        self.steps.iter().skip(self.leg().steps)
+    fn steps_of_attempt(&self) -> impl Iterator<Item = &LandStep> {
+        self.steps.iter().skip(self.attempt().steps)
     }
 
-    pub(super) fn rounds(&self) -> usize {
-        self.steps_of_leg().filter(|step| matches!(step, LandStep::Answer { .. })).count()
+    pub(super) fn comment_rounds(&self) -> usize {
+        self.steps_of_attempt().filter(|step| matches!(step, LandStep::Answer { .. })).count()
     }
 
-    pub(super) fn merges(&self) -> usize {
-        self.steps_of_leg().filter(|step| matches!(step, LandStep::Merge { .. })).count()
+    pub(super) fn target_merges(&self) -> usize {
+        self.steps_of_attempt().filter(|step| matches!(step, LandStep::Merge { .. })).count()
     }
 }

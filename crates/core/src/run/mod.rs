@@ -6,52 +6,59 @@
 //! run's reaction.
 
 mod advance;
+mod advance_tasks;
+mod close_imported;
+mod consent;
 mod decide;
 mod decisions;
 mod effect;
-mod elsewhere;
 mod event;
 mod evolve;
-mod fold_tasks;
+mod evolve_tasks;
 mod graph;
-mod held;
 mod hook;
 mod landing;
 mod outcome;
-mod place;
 mod planning;
 mod prompt;
 mod queue;
+mod reason;
+mod session_spec;
 mod spec;
 mod stage;
 mod state;
-mod tasks;
-mod why;
 
-pub use advance::{Around, Order, Step};
-pub use decide::{Command, Rejected};
-pub use effect::Effect;
+pub use advance::{RunAdvanceContext, RunStep, SessionOrder};
+pub use consent::{GuardedLanding, PendingRunApproval};
+pub use decide::{RunCommand, RunRejection};
+pub use effect::RunEffect;
 pub use event::{
-    BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
-    HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
-    LandingApproved, LandingHeld, PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved,
-    PullRequested, PullSeen, QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened,
-    RunResumed, RunSealed, RunStopped, RunTakenOver, SessionEnded, SessionOwed, StageEntered,
-    StepTaken, TaskFailed, TaskQueued, TaskRetried, TaskReturned, WorkLanded,
+    BatchMerged, BatchVerified, BudgetRaised, CommitFailed, CommitRecorded, DecisionMade, Event,
+    HandedOver, HookFinished, Integrated, LandStepAdded, LandingAborted, LandingApproved,
+    LandingFailed, LandingHeld, PlanApproved, PlanInvalid, PlanMade, PlanReviewed,
+    PullRequestObserved, PullRequestOpened, RecordForged, RequestObserved, ReviewCommentsDropped,
+    RunCancelled, RunOpened, RunReportWritten, RunResumed, RunSealed, RunSessionOpened, RunStopped,
+    RunTakenOver, SessionEnded, StageEntered, TaskFailed, TaskQueued, TaskRetried, TaskReturned,
+    WorkLanded, WorktreeMoveRequested, WorktreeMoved,
 };
-pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
-pub use held::{Approval, HeldLanding};
-pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
+pub use graph::{MAX_RETURNS, TaskGraph, TaskPhase, TaskReturn, TaskState, WorktreeMove};
+pub use hook::{PendingRunHook, RunHookEvent, RunHookKey};
 pub use landing::{
-    CommentAuthors, LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks,
-    PullRequest, PullStanding, PullState, Remark,
+    CommentAuthors, LandStep, LandedWork, LandingState, MAX_COMMENTS, MAX_MERGES, MAX_ROUNDS,
+    PullRequest, PullRequestChecks, PullRequestState, PullRequestStatus, ReviewComment,
 };
-pub use outcome::{Cause, Ending, Outcome, Proof};
-pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
-pub use queue::{Batch, Conflict, Found, Link, Queue, QueueStep, Refutation};
+pub use outcome::{RunAttemptOutcome, RunEnding, RunFailureCause, TreeProof};
+pub use prompt::{DEFAULT_TEMPLATES, PromptTemplate, placeholders};
+pub use queue::{
+    BatchCheckResult, BatchLink, MergeBatch, MergeConflict, MergeQueue, QueueStep, RefutedPrefix,
+};
+pub use reason::RunReason;
 pub use spec::{
-    LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
+    LandMode, PlanMode, PlanningSpec, ReviewMode, ReviewModes, RunOrigin, RunRemote, RunSpec,
+    RunTarget, TokenPrices,
 };
-pub use stage::{Permissions, Stage};
-pub use state::{Decision, Leg, Planned, Reviewed, Run, RunSession, RunState, SessionEnd, Stopped};
-pub use why::RunReason;
+pub use stage::{RunStage, StagePermissions};
+pub use state::{
+    PlanProgress, Run, RunAttempt, RunDecision, RunSession, RunState, RunStop, SessionEnd,
+    StageReview,
+};

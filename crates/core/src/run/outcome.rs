@@ -8,7 +8,7 @@ use crate::{ids::TreeId, lifecycle::State, time::Moment, verdict::Snapshot};
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum RunEnding {
     /// Its work passed every check on its final tree.
     Succeeded,
     /// Its work is done, but there were no checks to prove it.
@@ -17,13 +17,13 @@ pub enum Ending {
     Cancelled,
 }
 
-impl Ending {
-    pub fn word(self) -> &'static str {
+impl RunEnding {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Ending::Succeeded => "succeeded",
-            Ending::Completed => "completed",
-            Ending::Failed => "failed",
-            Ending::Cancelled => "cancelled",
+            RunEnding::Succeeded => "succeeded",
+            RunEnding::Completed => "completed",
+            RunEnding::Failed => "failed",
+            RunEnding::Cancelled => "cancelled",
         }
     }
 }
@@ -31,7 +31,7 @@ impl Ending {
 /// Why a run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum RunFailureCause {
     /// Triage produced no result.
     Triage,
     /// There is no plan, or it was rejected.
@@ -48,26 +48,26 @@ pub enum Cause {
     Budget,
 }
 
-impl Cause {
-    pub fn word(self) -> &'static str {
+impl RunFailureCause {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Cause::Triage => "triage",
-            Cause::Plan => "plan",
-            Cause::Tasks => "tasks",
-            Cause::Queue => "queue",
-            Cause::Work => "work",
-            Cause::Review => "review",
-            Cause::Landing => "landing",
-            Cause::Budget => "budget",
+            RunFailureCause::Triage => "triage",
+            RunFailureCause::Plan => "plan",
+            RunFailureCause::Tasks => "tasks",
+            RunFailureCause::Queue => "queue",
+            RunFailureCause::Work => "work",
+            RunFailureCause::Review => "review",
+            RunFailureCause::Landing => "landing",
+            RunFailureCause::Budget => "budget",
         }
     }
 }
 
 /// The sealed end of a run attempt. Never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    pub ending: Ending,
-    pub cause: Option<Cause>,
+pub struct RunAttemptOutcome {
+    pub ending: RunEnding,
+    pub cause: Option<RunFailureCause>,
     /// The reason, as text.
     pub detail: String,
     /// The final commit of the run, if there is any work.
@@ -75,33 +75,33 @@ pub struct Outcome {
     pub at: Moment,
 }
 
-impl Outcome {
+impl RunAttemptOutcome {
     /// Describes how it ended.
-    pub(super) fn told(&self) -> String {
-        format!("{} ({})", self.ending.word(), self.detail)
+    pub(super) fn describe(&self) -> String {
+        format!("{} ({})", self.ending.as_str(), self.detail)
     }
 }
 
 /// Evidence that a tree passed every check. Only obtained from a session that was sealed as
 /// `succeeded`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proof {
+pub struct TreeProof {
     tree: TreeId,
     /// The checks that passed.
     #[serde(default)]
     checks: Vec<String>,
 }
 
-impl Proof {
+impl TreeProof {
     /// Extracts the proof from a session's end, if there is one.
-    pub fn of(end: &SessionEnd) -> Option<Proof> {
+    pub fn from_end(end: &SessionEnd) -> Option<TreeProof> {
         if end.state != State::Succeeded {
             return None;
         }
         let tree = end.tree.clone()?;
         let passed = end.receipts.iter().filter(|receipt| receipt.tree == tree);
         let checks = passed.map(|receipt| receipt.command.clone()).collect();
-        Some(Proof { tree, checks })
+        Some(TreeProof { tree, checks })
     }
 
     /// Whether this is the tree that passed.

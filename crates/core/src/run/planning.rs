@@ -1,17 +1,17 @@
 //! From a goal to an accepted plan.
 
 use super::{
-    advance::{Around, Instruction, Step, ended, enter, stopped},
+    advance::{ResumeInstruction, RunAdvanceContext, RunStep, describe_end, enter_stage, stop_run},
     event::*,
-    outcome::Cause,
+    outcome::RunFailureCause,
     spec::{PlanMode, ReviewMode},
-    stage::Stage,
-    state::{Planned, Run, SessionEnd},
+    stage::RunStage,
+    state::{PlanProgress, Run, SessionEnd},
 };
 use crate::{
     ids::SessionId,
     plan::{MAX_PLANNED, Plan, PlanReview, PlanVerdict},
-    result::Structured,
+    result::StructuredResult,
 };
 
 /// How often an agent may correct its plan or its review of one.
@@ -21,34 +21,34 @@ const MAX_REPAIRS: u32 = 1;
 const MAX_FAULTS: usize = 20;
 
 /// A plan that passed its review.
-struct Reviewed {
+struct ReviewedPlan {
     plan: Plan,
     edits: usize,
     reason: String,
 }
 
 impl Run {
-    pub(super) fn leave_intake(&self) -> Step {
+    pub(super) fn leave_intake(&self) -> RunStep {
         let planning = &self.spec.planning;
         match &planning.given {
             Some(plan) if self.planned.is_none() => {
-                Step::Event(PlanMade { plan: Box::new(plan.clone()) }.into())
+                RunStep::Event(PlanMade { plan: Box::new(plan.clone()) }.into())
             }
-            Some(_) => enter(Stage::PlanReview),
-            None if self.spec.triage => enter(Stage::Triage),
-            None if planning.mode == PlanMode::Always => enter(Stage::Plan),
-            None => enter(Stage::Work),
+            Some(_) => enter_stage(RunStage::PlanReview),
+            None if self.spec.triage => enter_stage(RunStage::Triage),
+            None if planning.mode == PlanMode::Always => enter_stage(RunStage::Plan),
+            None => enter_stage(RunStage::Work),
         }
     }
 
     /// Whether a plan-only run has its plan.
     pub(super) fn ends_with_plan(&self) -> bool {
-        self.spec.planning.only && self.stage == Stage::PlanReview && self.is_plan_settled()
+        self.spec.planning.only && self.stage == RunStage::PlanReview && self.is_plan_settled()
     }
 
     /// Whether the plan is settled: reviewed, and approved by the operator if required.
     pub(super) fn is_plan_settled(&self) -> bool {
-        let settled = |one: &Planned| one.reviewed && (one.approved || !self.needs_approval());
+        let settled = |one: &PlanProgress| one.reviewed && (one.approved || !self.needs_approval());
         self.planned.as_ref().is_some_and(settled)
     }
 
@@ -56,17 +56,17 @@ impl Run {
     /// into it. A plan-only run executes none of them.
     fn needs_approval(&self) -> bool {
         let planning = &self.spec.planning;
-        planning.approve || (!planning.only && !self.awaited_commands().is_empty())
+        planning.approve || (!planning.only && !self.commands_awaiting_consent().is_empty())
     }
 
     /// Whether the plan waits for the operator.
-    pub(super) fn plan_waits(&self) -> bool {
+    pub(super) fn is_plan_waiting(&self) -> bool {
         let asked = self.planned.as_ref().is_some_and(|one| one.reviewed && !one.approved);
-        asked && self.needs_approval() && self.stage == Stage::PlanReview
+        asked && self.needs_approval() && self.stage == RunStage::PlanReview
     }
 
-    pub(super) fn leave_plan(&self) -> Option<Step> {
-        (!self.spec.planning.only).then(|| enter(Stage::Tasks))
+    pub(super) fn leave_plan(&self) -> Option<RunStep> {
+        (!self.spec.planning.only).then(|| enter_stage(RunStage::Tasks))
     }
 
     /// Whether an agent reviews the plan. A user's plan is not reviewed by agents.
@@ -75,32 +75,40 @@ impl Run {
     }
 
     /// Passes a plan that no agent reviews.
-    pub(super) fn pass_plan(&self) -> Option<Step> {
+    pub(super) fn pass_plan(&self) -> Option<RunStep> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
-        Some(passed(Reviewed { plan: (*planned.plan).clone(), edits: 0, reason: String::new() }))
+        Some(plan_reviewed(ReviewedPlan {
+            plan: (*planned.plan).clone(),
+            edits: 0,
+            reason: String::new(),
+        }))
     }
 
     pub(super) fn conclude_plan(
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &Around<'_>,
-    ) -> Option<Step> {
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
         if self.planned.is_some() {
-            return Some(enter(Stage::PlanReview));
+            return Some(enter_stage(RunStage::PlanReview));
         }
         let told = match (&end.result, end.is_good()) {
-            (Some(Structured::Plan(told)), true) => read_plan(told),
+            (Some(StructuredResult::Plan(told)), true) => read_plan(told),
             (
-                Some(Structured::Triage(_) | Structured::PlanReview(_) | Structured::Review(_))
+                Some(
+                    StructuredResult::Triage(_)
+                    | StructuredResult::PlanReview(_)
+                    | StructuredResult::Review(_),
+                )
                 | None,
                 true,
             ) => Err(vec!["no plan was returned".to_owned()]),
-            (_, false) => return Some(stopped(Cause::Plan, ended(end))),
+            (_, false) => return Some(stop_run(RunFailureCause::Plan, describe_end(end))),
         };
-        match told.and_then(|plan| self.within_rules(plan)) {
-            Ok(plan) => Some(Step::Event(PlanMade { plan: Box::new(plan) }.into())),
-            Err(faults) => self.repair(faults, cycle, around),
+        match told.and_then(|plan| self.check_plan_rules(plan)) {
+            Ok(plan) => Some(RunStep::Event(PlanMade { plan: Box::new(plan) }.into())),
+            Err(faults) => self.return_faults(faults, cycle, around),
         }
     }
 
@@ -108,22 +116,27 @@ impl Run {
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &Around<'_>,
-    ) -> Option<Step> {
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
         let told = match (&end.result, end.is_good()) {
-            (Some(Structured::PlanReview(told)), true) => read_review(told),
+            (Some(StructuredResult::PlanReview(told)), true) => read_review(told),
             (
-                Some(Structured::Triage(_) | Structured::Plan(_) | Structured::Review(_)) | None,
+                Some(
+                    StructuredResult::Triage(_)
+                    | StructuredResult::Plan(_)
+                    | StructuredResult::Review(_),
+                )
+                | None,
                 true,
             ) => Err(vec!["no review of the plan was returned".to_owned()]),
-            (_, false) => return Some(stopped(Cause::Plan, ended(end))),
+            (_, false) => return Some(stop_run(RunFailureCause::Plan, describe_end(end))),
         };
         let reviewed = told.and_then(|review| self.review_plan(&planned.plan, review));
         match reviewed {
-            Ok(Ok(reviewed)) => Some(passed(reviewed)),
-            Ok(Err(rejected)) => Some(stopped(Cause::Plan, rejected)),
-            Err(faults) => self.repair(faults, cycle, around),
+            Ok(Ok(reviewed)) => Some(plan_reviewed(reviewed)),
+            Ok(Err(rejected)) => Some(stop_run(RunFailureCause::Plan, rejected)),
+            Err(faults) => self.return_faults(faults, cycle, around),
         }
     }
 
@@ -132,66 +145,72 @@ impl Run {
         &self,
         plan: &Plan,
         review: PlanReview,
-    ) -> Result<Result<Reviewed, String>, Vec<String>> {
+    ) -> Result<Result<ReviewedPlan, String>, Vec<String>> {
         let PlanReview { verdict, reason, edits } = review;
         match (verdict, self.spec.reviews.plan) {
             (PlanVerdict::Reject, _) => Ok(Err(format!("the plan was rejected: {reason}"))),
             (PlanVerdict::Accept, ReviewMode::Repair) => {
-                let edited = plan.edited(&edits).map_err(|fault| vec![fault.to_string()])?;
+                let edited = plan.apply_edits(&edits).map_err(|fault| vec![fault.to_string()])?;
                 // An agent's plan stays subject to the limits, no matter who edits it.
-                let edited = edited.within(MAX_PLANNED).map_err(|fault| vec![fault.to_string()])?;
-                let edited = self.within_rules(edited)?;
-                Ok(Ok(Reviewed { plan: edited, edits: edits.len(), reason }))
+                let edited =
+                    edited.limit_tasks(MAX_PLANNED).map_err(|fault| vec![fault.to_string()])?;
+                let edited = self.check_plan_rules(edited)?;
+                Ok(Ok(ReviewedPlan { plan: edited, edits: edits.len(), reason }))
             }
             (PlanVerdict::Accept, ReviewMode::Off | ReviewMode::Report) => {
-                Ok(Ok(Reviewed { plan: plan.clone(), edits: 0, reason }))
+                Ok(Ok(ReviewedPlan { plan: plan.clone(), edits: 0, reason }))
             }
         }
     }
 
     /// Returns an invalid plan or review to its agent once, with the faults.
-    fn repair(&self, mut faults: Vec<String>, cycle: u32, around: &Around<'_>) -> Option<Step> {
+    fn return_faults(
+        &self,
+        mut faults: Vec<String>,
+        cycle: u32,
+        around: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
         let live = self.current()?;
         faults.truncate(MAX_FAULTS);
         if cycle > MAX_REPAIRS {
             let detail = format!("the result is still not a valid plan: {}", faults.join("; "));
-            return Some(stopped(Cause::Plan, detail));
+            return Some(stop_run(RunFailureCause::Plan, detail));
         }
-        if !self.is_told(live.id) {
-            return Some(Step::Event(PlanFaulty { session: live.id, faults }.into()));
+        if !self.has_fault_report(live.id) {
+            return Some(RunStep::Event(PlanInvalid { session: live.id, faults }.into()));
         }
         if let Some(used) = self.used_up() {
-            return Some(stopped(Cause::Budget, used));
+            return Some(stop_run(RunFailureCause::Budget, used));
         }
-        if !self.has_room(around) {
+        if !self.has_free_slot(around) {
             return None;
         }
         let instruction =
-            Instruction { key: format!("faults-{cycle}"), text: self.faulted(&faults) };
-        let gone_on = (around.look)(live.id)
-            .and_then(|session| self.go_on_with(session, around, cycle + 1, instruction));
+            ResumeInstruction { key: format!("faults-{cycle}"), text: self.faults_prompt(&faults) };
+        let gone_on = (around.session)(live.id)
+            .and_then(|session| self.resume_session(session, around, cycle + 1, instruction));
         gone_on.or_else(|| self.open_session(self.job(cycle + 1)))
     }
 
-    fn is_told(&self, session: SessionId) -> bool {
+    fn has_fault_report(&self, session: SessionId) -> bool {
         self.plan_faults.iter().any(|(told, _)| *told == session)
     }
 }
 
-fn passed(Reviewed { plan, edits, reason }: Reviewed) -> Step {
-    Step::Event(PlanReviewed { plan: Box::new(plan), edits, reason }.into())
+fn plan_reviewed(ReviewedPlan { plan, edits, reason }: ReviewedPlan) -> RunStep {
+    RunStep::Event(PlanReviewed { plan: Box::new(plan), edits, reason }.into())
 }
 
 fn read_plan(told: &str) -> Result<Plan, Vec<String>> {
     let value = serde_json::from_str(told).map_err(|fault| vec![fault.to_string()])?;
-    Plan::parse_within(&value, MAX_PLANNED).map_err(in_words)
+    Plan::parse_within(&value, MAX_PLANNED).map_err(describe_faults)
 }
 
 fn read_review(told: &str) -> Result<PlanReview, Vec<String>> {
     let value = serde_json::from_str(told).map_err(|fault| vec![fault.to_string()])?;
-    PlanReview::parse(&value).map_err(in_words)
+    PlanReview::parse(&value).map_err(describe_faults)
 }
 
-fn in_words(faults: Vec<crate::plan::Fault>) -> Vec<String> {
+fn describe_faults(faults: Vec<crate::plan::PlanFault>) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }

@@ -13,18 +13,18 @@ use crate::{
 };
 
 /// How often an inconclusive check is repeated before the run gives up.
-pub(super) const MAX_STUMBLES: u32 = 3;
+pub(super) const MAX_INCONCLUSIVE: u32 = 3;
 
 /// One task, merged onto everything before it in its batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct BatchLink {
     pub task: TaskId,
     pub merge: Snapshot,
 }
 
 /// A task whose work conflicts with the newest work of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conflict {
+pub struct MergeConflict {
     pub task: TaskId,
     /// The two merged commits.
     pub work: CommitId,
@@ -36,7 +36,7 @@ pub struct Conflict {
 
 /// A prefix of a batch that a check refuted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refutation {
+pub struct RefutedPrefix {
     /// Length of the prefix, in links.
     pub len: usize,
     /// The session that checked it.
@@ -45,27 +45,27 @@ pub struct Refutation {
 
 /// Tasks that were merged together and are on their way to the branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Batch {
+pub struct MergeBatch {
     pub no: u32,
     /// The newest work of the run that they were merged onto.
     pub onto: Snapshot,
-    pub links: Vec<Link>,
+    pub links: Vec<BatchLink>,
     /// Length of the proved prefix, and the session that checked it, if one did.
     pub proved: usize,
     pub proved_by: Option<SessionId>,
-    pub refuted: Option<Refutation>,
+    pub refuted: Option<RefutedPrefix>,
     /// Length of the prefix that is on the branch.
     pub integrated: usize,
 }
 
 /// Finished tasks on their way to the run's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queue {
+pub struct MergeQueue {
     /// Finished tasks that are in no batch yet, in merge order.
     pub waiting: Vec<TaskId>,
-    pub batch: Option<Batch>,
+    pub batch: Option<MergeBatch>,
     /// Conflicts that were not returned to their tasks yet.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<MergeConflict>,
     /// Number of batches so far.
     pub batches: u32,
     /// Number of checks of merged trees so far.
@@ -78,7 +78,7 @@ pub struct Queue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueStep {
     /// Nothing is waiting.
-    Rest,
+    Idle,
     /// Merge the waiting tasks.
     Merge,
     /// Prove the tree after this number of links.
@@ -89,21 +89,21 @@ pub enum QueueStep {
     Return(usize),
 }
 
-impl Queue {
+impl MergeQueue {
     /// Returns the next step.
     pub fn next(&self) -> QueueStep {
         match &self.batch {
-            None if self.waiting.is_empty() => QueueStep::Rest,
+            None if self.waiting.is_empty() => QueueStep::Idle,
             None => QueueStep::Merge,
             Some(batch) => batch.next(),
         }
     }
 
     /// Returns the last link of the prefix that has to be proved.
-    pub(super) fn to_prove(&self) -> Option<&Link> {
+    pub(super) fn to_prove(&self) -> Option<&BatchLink> {
         match self.next() {
             QueueStep::Prove(len) => self.batch.as_ref()?.links.get(len.checked_sub(1)?),
-            QueueStep::Rest | QueueStep::Merge | QueueStep::Integrate(_) | QueueStep::Return(_) => {
+            QueueStep::Idle | QueueStep::Merge | QueueStep::Integrate(_) | QueueStep::Return(_) => {
                 None
             }
         }
@@ -115,7 +115,12 @@ impl Queue {
 
     /// Records a merged batch. Tasks that could not be merged after the others stay first in the
     /// queue.
-    pub(super) fn merged(&mut self, onto: Snapshot, links: Vec<Link>, conflicts: Vec<Conflict>) {
+    pub(super) fn record_merge(
+        &mut self,
+        onto: Snapshot,
+        links: Vec<BatchLink>,
+        conflicts: Vec<MergeConflict>,
+    ) {
         self.batches += 1;
         let taken = |task: &TaskId| {
             links.iter().any(|link| link.task == *task)
@@ -124,7 +129,7 @@ impl Queue {
         self.waiting.retain(|task| !taken(task));
         self.conflicts.extend(conflicts);
         let no = self.batches;
-        self.batch = (!links.is_empty()).then_some(Batch {
+        self.batch = (!links.is_empty()).then_some(MergeBatch {
             no,
             onto,
             links,
@@ -136,29 +141,29 @@ impl Queue {
     }
 
     /// Records the result of a check of the prefix that had to be proved.
-    pub(super) fn checked(&mut self, by: SessionId, found: Found) {
+    pub(super) fn record_check(&mut self, by: SessionId, found: BatchCheckResult) {
         let QueueStep::Prove(len) = self.next() else { return };
         let Some(batch) = &mut self.batch else { return };
         match found {
-            Found::Bad if bug!(RefutedMergeTaken) => {
+            BatchCheckResult::Failed if bug!(RefutedMergeTaken) => {
                 (batch.proved, batch.proved_by) = (len, Some(by));
             }
-            Found::Good => (batch.proved, batch.proved_by) = (len, Some(by)),
-            Found::Bad => batch.refuted = Some(Refutation { len, by }),
-            Found::Nothing => {}
+            BatchCheckResult::Passed => (batch.proved, batch.proved_by) = (len, Some(by)),
+            BatchCheckResult::Failed => batch.refuted = Some(RefutedPrefix { len, by }),
+            BatchCheckResult::Inconclusive => {}
         }
-        self.stumbles = if found == Found::Nothing { self.stumbles + 1 } else { 0 };
+        self.stumbles = if found == BatchCheckResult::Inconclusive { self.stumbles + 1 } else { 0 };
     }
 
     /// Records that a prefix needs no check: its tree was proved before, or there are no checks.
-    pub(super) fn needless(&mut self, len: usize) {
+    pub(super) fn record_check_skipped(&mut self, len: usize) {
         if let Some(batch) = &mut self.batch {
             (batch.proved, batch.proved_by) = (len, None);
         }
     }
 
     /// Records that the branch contains the first `len` links of the batch, and returns them.
-    pub(super) fn integrated(&mut self, len: usize) -> Vec<Link> {
+    pub(super) fn record_integration(&mut self, len: usize) -> Vec<BatchLink> {
         let Some(batch) = &mut self.batch else { return Vec::new() };
         let from = std::mem::replace(&mut batch.integrated, len);
         let links = batch.links.get(from..len).unwrap_or_default().to_vec();
@@ -173,7 +178,7 @@ impl Queue {
 
     /// Removes a task that has to be worked on again or has failed. Tasks merged after it wait for
     /// a new merge.
-    pub(super) fn returned(&mut self, task: &TaskId) {
+    pub(super) fn remove_task(&mut self, task: &TaskId) {
         self.conflicts.retain(|conflict| conflict.task != *task);
         self.waiting.retain(|waiting| waiting != task);
         let culprit = self.batch.as_ref().and_then(|batch| {
@@ -202,21 +207,21 @@ impl Queue {
 
 /// The result of checking a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    Good,
-    Bad,
+pub enum BatchCheckResult {
+    Passed,
+    Failed,
     /// The check did not run to completion.
-    Nothing,
+    Inconclusive,
 }
 
-impl Batch {
+impl MergeBatch {
     /// Bisects between the longest proved prefix and the shortest refuted one.
     fn next(&self) -> QueueStep {
         let all = self.links.len();
         let unknown = match &self.refuted {
             None if self.proved == all => None,
             None => Some(all),
-            Some(Refutation { len, .. }) if len - self.proved > 1 => {
+            Some(RefutedPrefix { len, .. }) if len - self.proved > 1 => {
                 Some(self.proved + (len - self.proved) / 2)
             }
             Some(_) => None,

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::RunHookEvent, landing::CommentAuthors, prompt::Template, stage::Stage};
+use super::{hook::RunHookEvent, landing::CommentAuthors, prompt::PromptTemplate, stage::RunStage};
 use crate::{
     limits::Bounds,
     plan::Plan,
     policy::Policy,
-    session::{Agent, Budget, HookSpec},
+    session::{AgentSpec, Budget, HookSpec},
     verdict::{EmptyDiff, Snapshot},
 };
 
@@ -27,7 +27,7 @@ pub enum ReviewMode {
 }
 
 impl ReviewMode {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             ReviewMode::Off => "off",
             ReviewMode::Report => "report",
@@ -39,7 +39,7 @@ impl ReviewMode {
 /// The modes of the reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Reviews {
+pub struct ReviewModes {
     /// A plan review reports findings or edits the plan.
     pub plan: ReviewMode,
     pub task: ReviewMode,
@@ -49,9 +49,9 @@ pub struct Reviews {
     pub cycles: u32,
 }
 
-impl Default for Reviews {
+impl Default for ReviewModes {
     fn default() -> Self {
-        Reviews {
+        ReviewModes {
             plan: ReviewMode::Off,
             task: ReviewMode::Report,
             whole: ReviewMode::Off,
@@ -60,18 +60,18 @@ impl Default for Reviews {
     }
 }
 
-impl Reviews {
-    pub fn of(self, stage: Stage) -> ReviewMode {
+impl ReviewModes {
+    pub fn mode_for(self, stage: RunStage) -> ReviewMode {
         match stage {
-            Stage::PlanReview => self.plan,
-            Stage::TaskReview => self.task,
-            Stage::FinalReview => self.whole,
-            Stage::Intake
-            | Stage::Triage
-            | Stage::Plan
-            | Stage::Tasks
-            | Stage::Work
-            | Stage::Land => ReviewMode::Off,
+            RunStage::PlanReview => self.plan,
+            RunStage::TaskReview => self.task,
+            RunStage::FinalReview => self.whole,
+            RunStage::Intake
+            | RunStage::Triage
+            | RunStage::Plan
+            | RunStage::Tasks
+            | RunStage::Work
+            | RunStage::Land => ReviewMode::Off,
         }
     }
 }
@@ -88,7 +88,7 @@ pub enum PlanMode {
 }
 
 impl PlanMode {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             PlanMode::Auto => "auto",
             PlanMode::Always => "always",
@@ -100,7 +100,7 @@ impl PlanMode {
 /// How the goal is planned, and how its tasks are executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Planning {
+pub struct PlanningSpec {
     pub mode: PlanMode,
     /// A plan that the user wrote, which replaces the planning agent.
     pub given: Option<Plan>,
@@ -118,9 +118,9 @@ pub struct Planning {
     pub retries: u32,
 }
 
-impl Default for Planning {
+impl Default for PlanningSpec {
     fn default() -> Self {
-        Planning {
+        PlanningSpec {
             mode: PlanMode::Never,
             given: None,
             approve: false,
@@ -148,14 +148,14 @@ pub enum LandMode {
 
 /// The price of a million tokens, in millionths of the currency's unit, so that sums are exact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prices {
+pub struct TokenPrices {
     pub currency: String,
     pub input: u64,
     pub output: u64,
 }
 
 impl LandMode {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             LandMode::Branch => "branch",
             LandMode::Merge => "merge",
@@ -166,20 +166,20 @@ impl LandMode {
 
 /// Where the run began, and where it is to land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct RunTarget {
     /// The checked-out branch; none if HEAD was detached.
     pub branch: Option<String>,
     /// Its newest commit at that time, which the work begins from.
     pub base: Snapshot,
     /// The remote to push to; none if nothing is pushed.
     #[serde(default)]
-    pub remote: Option<Remote>,
+    pub remote: Option<RunRemote>,
 }
 
 /// A remote of the repository, recorded before any agent began, because an agent can change the
 /// repository's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remote {
+pub struct RunRemote {
     pub name: String,
     pub url: String,
     /// The repository's settings of its remotes.
@@ -188,7 +188,7 @@ pub struct Remote {
 
 /// The origin of a run that no user typed: an issue of a tracker, picked up by a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct RunOrigin {
     /// The workflow's file.
     pub workflow: String,
     /// The tracker's id of the issue.
@@ -213,17 +213,17 @@ pub struct RunSpec {
     pub project: String,
     /// The directory in the repository where the agent begins.
     pub cwd: String,
-    pub target: Target,
+    pub target: RunTarget,
     /// The directory below which the run's worktrees are created, each under its session's number.
     pub worktrees: String,
     /// The prefix of branch names, before the number and the words of the goal.
     pub branch: String,
     /// The agent as configured. Stages restrict its permissions.
-    pub agent: Agent,
+    pub agent: AgentSpec,
     pub triage: bool,
     #[serde(default)]
-    pub planning: Planning,
-    pub reviews: Reviews,
+    pub planning: PlanningSpec,
+    pub reviews: ReviewModes,
     pub land: LandMode,
     pub checks: Vec<String>,
     /// Whether the checks come from the configuration rather than from the command line.
@@ -252,29 +252,29 @@ pub struct RunSpec {
     pub answers: BTreeMap<String, Vec<String>>,
     /// Prompts that the project overrides.
     #[serde(default)]
-    pub templates: BTreeMap<Template, String>,
+    pub templates: BTreeMap<PromptTemplate, String>,
     #[serde(default)]
     pub hooks: BTreeMap<RunHookEvent, HookSpec>,
     /// The interval of pull request queries.
-    #[serde(default = "every_half_minute")]
+    #[serde(default = "default_pull_interval_ms")]
     pub pull_every_ms: u64,
     /// How long to wait for external checks to appear before assuming that there are none.
-    #[serde(default = "a_minute")]
+    #[serde(default = "default_pull_checks_ms")]
     pub pull_checks_ms: u64,
     #[serde(default)]
     pub comments_from: CommentAuthors,
     #[serde(default)]
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<RunOrigin>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-fn every_half_minute() -> u64 {
+fn default_pull_interval_ms() -> u64 {
     30_000
 }
 
-fn a_minute() -> u64 {
+fn default_pull_checks_ms() -> u64 {
     60_000
 }

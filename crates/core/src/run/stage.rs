@@ -8,7 +8,7 @@ use crate::{result::ResultForm, session::Sandbox};
 /// The stage of a run. Whether the run waits for input is independent of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum RunStage {
     /// The goal and the spec are stored; no agent has been started.
     Intake,
     /// An agent reads the goal and the project, and asks what is unclear.
@@ -31,7 +31,7 @@ pub enum Stage {
 
 /// The permissions of an agent in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permissions {
+pub struct StagePermissions {
     pub edits: bool,
     pub asks: bool,
     pub sandbox: Sandbox,
@@ -44,38 +44,38 @@ pub struct Permissions {
 
 const MINUTE: u64 = 60_000;
 
-impl Stage {
-    pub const ALL: [Stage; 9] = [
-        Stage::Intake,
-        Stage::Triage,
-        Stage::Plan,
-        Stage::PlanReview,
-        Stage::Tasks,
-        Stage::Work,
-        Stage::TaskReview,
-        Stage::FinalReview,
-        Stage::Land,
+impl RunStage {
+    pub const ALL: [RunStage; 9] = [
+        RunStage::Intake,
+        RunStage::Triage,
+        RunStage::Plan,
+        RunStage::PlanReview,
+        RunStage::Tasks,
+        RunStage::Work,
+        RunStage::TaskReview,
+        RunStage::FinalReview,
+        RunStage::Land,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Stage::Intake => "intake",
-            Stage::Triage => "triage",
-            Stage::Plan => "plan",
-            Stage::PlanReview => "plan_review",
-            Stage::Tasks => "tasks",
-            Stage::Work => "work",
-            Stage::TaskReview => "task_review",
-            Stage::FinalReview => "final_review",
-            Stage::Land => "land",
+            RunStage::Intake => "intake",
+            RunStage::Triage => "triage",
+            RunStage::Plan => "plan",
+            RunStage::PlanReview => "plan_review",
+            RunStage::Tasks => "tasks",
+            RunStage::Work => "work",
+            RunStage::TaskReview => "task_review",
+            RunStage::FinalReview => "final_review",
+            RunStage::Land => "land",
         }
     }
 
     /// Returns the permissions of an agent; none if the stage has no agent.
-    pub fn permissions(self, review: ReviewMode) -> Option<Permissions> {
+    pub fn permissions(self, review: ReviewMode) -> Option<StagePermissions> {
         match self {
-            Stage::Intake => None,
-            Stage::Triage => Some(Permissions {
+            RunStage::Intake => None,
+            RunStage::Triage => Some(StagePermissions {
                 edits: false,
                 asks: true,
                 sandbox: Sandbox::ReadOnly,
@@ -83,7 +83,7 @@ impl Stage {
                 result: ResultForm::Triage,
                 time_limit_ms: Some(30 * MINUTE),
             }),
-            Stage::Plan => Some(Permissions {
+            RunStage::Plan => Some(StagePermissions {
                 edits: false,
                 asks: true,
                 sandbox: Sandbox::ReadOnly,
@@ -91,9 +91,9 @@ impl Stage {
                 result: ResultForm::Plan,
                 time_limit_ms: Some(60 * MINUTE),
             }),
-            Stage::PlanReview => match review {
+            RunStage::PlanReview => match review {
                 ReviewMode::Off => None,
-                ReviewMode::Report | ReviewMode::Repair => Some(Permissions {
+                ReviewMode::Report | ReviewMode::Repair => Some(StagePermissions {
                     edits: false,
                     asks: false,
                     sandbox: Sandbox::ReadOnly,
@@ -104,7 +104,7 @@ impl Stage {
             },
             // In `Land`, an agent works only on merge conflicts and review comments. A session of
             // `Tasks` has no agent: it checks a merged batch.
-            Stage::Work | Stage::Tasks | Stage::Land => Some(Permissions {
+            RunStage::Work | RunStage::Tasks | RunStage::Land => Some(StagePermissions {
                 edits: true,
                 asks: true,
                 sandbox: Sandbox::WorkspaceWrite,
@@ -112,9 +112,9 @@ impl Stage {
                 result: ResultForm::Plain,
                 time_limit_ms: None,
             }),
-            Stage::TaskReview | Stage::FinalReview => match review {
+            RunStage::TaskReview | RunStage::FinalReview => match review {
                 ReviewMode::Off => None,
-                ReviewMode::Report => Some(Permissions {
+                ReviewMode::Report => Some(StagePermissions {
                     edits: false,
                     asks: false,
                     sandbox: Sandbox::ReadOnly,
@@ -122,7 +122,7 @@ impl Stage {
                     result: ResultForm::Review,
                     time_limit_ms: Some(60 * MINUTE),
                 }),
-                ReviewMode::Repair => Some(Permissions {
+                ReviewMode::Repair => Some(StagePermissions {
                     edits: true,
                     asks: false,
                     sandbox: Sandbox::WorkspaceWrite,

@@ -9,19 +9,19 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    graph::{Graph, Phase},
-    held::HeldLanding,
-    hook::{RunHookEvent, RunHookOwed},
-    landing::{LandStep, Landing, Remark},
-    outcome::{Cause, Ending, Outcome, Proof},
+    consent::GuardedLanding,
+    graph::{TaskGraph, TaskPhase},
+    hook::{PendingRunHook, RunHookEvent},
+    landing::{LandStep, LandingState, ReviewComment},
+    outcome::{RunAttemptOutcome, RunEnding, RunFailureCause, TreeProof},
     spec::RunSpec,
-    stage::Stage,
+    stage::RunStage,
 };
 use crate::{
     ids::{RequestId, RunId, SessionId, TreeId},
     lifecycle::{self, State},
     plan::{Plan, TaskId},
-    result::{Finding, Review, Structured, Triage},
+    result::{Finding, Review, StructuredResult, Triage},
     session::{Budget, Usage},
     time::Moment,
     verdict::{Caveats, Receipt, Snapshot},
@@ -29,7 +29,7 @@ use crate::{
 
 /// An answered question, kept for all later stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct RunDecision {
     /// The agent's own id of the question.
     pub id: String,
     pub question: String,
@@ -44,9 +44,9 @@ pub struct RunSession {
     pub id: SessionId,
     pub no: u32,
     pub leg: u32,
-    pub stage: Stage,
+    pub stage: RunStage,
     /// The stage that it was opened in, which determines its permissions.
-    pub opened_in: Stage,
+    pub opened_in: RunStage,
     /// The plan task that it works for, if any.
     #[serde(default)]
     pub task: Option<TaskId>,
@@ -74,7 +74,7 @@ pub struct SessionEnd {
     pub gave_up: bool,
     /// The agent's own report about its work.
     pub said: Option<String>,
-    pub result: Option<Structured>,
+    pub result: Option<StructuredResult>,
     /// The tree that was judged.
     pub tree: Option<TreeId>,
     pub head: Option<Snapshot>,
@@ -95,9 +95,9 @@ impl SessionEnd {
 
 /// The findings of one review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reviewed {
+pub struct StageReview {
     pub session: SessionId,
-    pub stage: Stage,
+    pub stage: RunStage,
     #[serde(default)]
     pub task: Option<TaskId>,
     pub cycle: u32,
@@ -106,7 +106,7 @@ pub struct Reviewed {
 
 /// The current plan and its approval state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlanProgress {
     pub plan: Arc<Plan>,
     /// Whether a review passed it, and whether the operator approved it.
     pub reviewed: bool,
@@ -116,21 +116,21 @@ pub struct Planned {
 /// Why a run is being stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stopped {
+pub enum RunStop {
     Cancelled { because: String },
-    Failed { cause: Cause, detail: String },
+    Failed { cause: RunFailureCause, detail: String },
 }
 
 /// One run attempt, from its start to its outcome. `resume` begins the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leg {
+pub struct RunAttempt {
     pub no: u32,
     pub opened: Moment,
     /// Number of landing steps before this attempt. The limits count from here.
     #[serde(default)]
     pub steps: usize,
-    pub stopped: Option<Stopped>,
-    pub sealed: Option<Outcome>,
+    pub stopped: Option<RunStop>,
+    pub sealed: Option<RunAttemptOutcome>,
     /// Whether it is known that nothing of a stopped attempt is landing any more.
     #[serde(default)]
     pub landing_over: bool,
@@ -148,15 +148,15 @@ pub enum RunState {
     Running,
     /// It was cancelled or has failed, and its sessions are being stopped.
     Stopping,
-    Ended(Ending),
+    Ended(RunEnding),
 }
 
 impl RunState {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             RunState::Running => "running",
             RunState::Stopping => "stopping",
-            RunState::Ended(ending) => ending.word(),
+            RunState::Ended(ending) => ending.as_str(),
         }
     }
 }
@@ -167,13 +167,13 @@ pub struct Run {
     pub id: RunId,
     pub spec: RunSpec,
     pub opened: Moment,
-    pub stage: Stage,
+    pub stage: RunStage,
     /// When its state or stage last changed.
     pub since: Moment,
     /// Never empty: a run is opened with its first attempt.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<RunAttempt>,
     pub sessions: Vec<RunSession>,
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<RunDecision>,
     /// Number of forged effect records that were found.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
@@ -181,23 +181,23 @@ pub struct Run {
     pub seen: BTreeSet<(RequestId, u32)>,
     pub triage: Option<Triage>,
     #[serde(default)]
-    pub planned: Option<Planned>,
+    pub planned: Option<PlanProgress>,
     /// The faults of invalid plans and reviews, by the session that was asked to fix them.
     #[serde(default)]
     pub plan_faults: Vec<(SessionId, Vec<String>)>,
     /// The tasks of the plan, once work on them has begun.
     #[serde(default)]
-    pub graph: Option<Graph>,
-    pub reviews: Vec<Reviewed>,
+    pub graph: Option<TaskGraph>,
+    pub reviews: Vec<StageReview>,
     /// The newest committed work, and the proof that it passed.
     pub head: Option<Snapshot>,
-    pub proof: Option<Proof>,
+    pub proof: Option<TreeProof>,
     /// Why the changes left by a session could not be committed.
     pub headless: Option<String>,
-    pub landing: Landing,
+    pub landing: LandingState,
     /// A landing that waits for the operator's approval, or has it.
     #[serde(default)]
-    pub held: Option<HeldLanding>,
+    pub held: Option<GuardedLanding>,
     /// Agent-written commands that the operator approved.
     #[serde(default)]
     pub consented: BTreeSet<String>,
@@ -207,12 +207,12 @@ pub struct Run {
     pub looks: u32,
     /// The ids of review comments that were handled or dropped.
     pub remarks_seen: BTreeSet<String>,
-    pub remarks_left: Vec<Remark>,
+    pub remarks_left: Vec<ReviewComment>,
     pub budget: Budget,
     /// The usage of ended sessions.
     pub usage: Usage,
     pub turns: u32,
-    pub hooks: Vec<RunHookOwed>,
+    pub hooks: Vec<PendingRunHook>,
     pub hooks_fired: BTreeMap<RunHookEvent, u32>,
     /// Whether it was imported from another home. Known from the ledger, not from its events.
     #[serde(skip)]
@@ -222,20 +222,20 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn leg(&self) -> &Leg {
+    pub fn attempt(&self) -> &RunAttempt {
         self.legs.last().expect("a run is opened with its first leg")
     }
 
-    pub(super) fn leg_mut(&mut self) -> &mut Leg {
+    pub(super) fn attempt_mut(&mut self) -> &mut RunAttempt {
         self.legs.last_mut().expect("a run is opened with its first leg")
     }
 
     pub fn is_sealed(&self) -> bool {
-        self.leg().sealed.is_some()
+        self.attempt().sealed.is_some()
     }
 
     pub fn state(&self) -> RunState {
-        let leg = self.leg();
+        let leg = self.attempt();
         match (&leg.sealed, &leg.stopped) {
             (Some(outcome), _) => RunState::Ended(outcome.ending),
             (None, Some(_)) => RunState::Stopping,
@@ -253,16 +253,16 @@ impl Run {
     }
 
     /// Returns the ended sessions that may be resumed next.
-    pub fn wanted(&self) -> Vec<SessionId> {
+    pub fn resumable_sessions(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
-        wanted.extend(self.errands().map(|(_, errand)| errand.session));
+        wanted.extend(self.worktree_moves().map(|(_, errand)| errand.session));
         wanted
     }
 
     /// Returns the newest session of the current attempt, if it belongs to the current stage.
     pub(super) fn current(&self) -> Option<&RunSession> {
-        let leg = self.leg().no;
+        let leg = self.attempt().no;
         let of_stage = |one: &&RunSession| one.leg == leg && one.stage == self.stage;
         self.sessions.last().filter(of_stage).filter(|one| one.task.is_none())
     }
@@ -289,7 +289,7 @@ impl Run {
         let merged = |session: &&RunSession| {
             let task = session.task.as_ref().zip(self.graph.as_ref());
             let task = task.and_then(|(id, graph)| graph.task(id));
-            !self.is_sealed() || task.is_none_or(|task| task.phase == Phase::Merged)
+            !self.is_sealed() || task.is_none_or(|task| task.phase == TaskPhase::Merged)
         };
         let ends = self.sessions.iter().filter(merged).filter_map(|one| one.end.as_deref());
         ends.filter(|end| end.is_good())
@@ -297,11 +297,11 @@ impl Run {
 
     /// Returns the open findings: those of the last review of each task, and of the whole.
     pub fn open_findings(&self) -> impl Iterator<Item = &Finding> {
-        self.last_words().flat_map(|reviewed| reviewed.review.open())
+        self.latest_reviews().flat_map(|reviewed| reviewed.review.unrepaired())
     }
 
     /// Returns the newest review of each task, and of the whole.
-    pub(super) fn last_words(&self) -> impl Iterator<Item = &Reviewed> {
+    pub(super) fn latest_reviews(&self) -> impl Iterator<Item = &StageReview> {
         let mut newest = BTreeMap::new();
         for reviewed in &self.reviews {
             newest.insert((reviewed.stage, &reviewed.task), reviewed);

@@ -6,7 +6,7 @@ use super::{event::TurnEnded, launch::TurnEnd};
 use crate::{
     ids::{LaunchId, TreeId},
     lifecycle::{Cause, ClaimKind, Judgement, State, StopCause},
-    result::Structured,
+    result::StructuredResult,
     time::Moment,
     verdict::{Caveats, Receipt, Snapshot},
 };
@@ -26,7 +26,7 @@ pub enum ClaimSource {
 }
 
 impl ClaimSource {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             ClaimSource::Agent => "agent",
             ClaimSource::DropBox => "drop_box",
@@ -50,18 +50,18 @@ pub struct Claim {
 /// The status of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ReportStatus {
     Applied,
     Recorded,
     RecordedLate,
 }
 
-impl Standing {
-    pub fn word(self) -> &'static str {
+impl ReportStatus {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Applied => "applied",
-            Standing::Recorded => "recorded",
-            Standing::RecordedLate => "recorded_late",
+            ReportStatus::Applied => "applied",
+            ReportStatus::Recorded => "recorded",
+            ReportStatus::RecordedLate => "recorded_late",
         }
     }
 }
@@ -77,7 +77,7 @@ pub struct Resolution {
 
 /// The outcome of an attempt. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sealed {
+pub struct SealedOutcome {
     pub judgement: Judgement,
     pub tree: Option<TreeId>,
     pub at: Moment,
@@ -85,7 +85,7 @@ pub struct Sealed {
 
 /// The evidence gathered for the current tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verifying {
+pub struct AttemptEvidence {
     pub snapshot: Option<Snapshot>,
     /// Caveats of the newest snapshot.
     #[serde(default, skip_serializing_if = "Caveats::is_empty")]
@@ -100,21 +100,21 @@ pub struct Verifying {
     pub failed: Option<String>,
 }
 
-impl Verifying {
+impl AttemptEvidence {
     /// Discards the evidence: the work continues, and a verdict on an old tree does not count.
-    pub(super) fn void(&mut self) {
-        *self = Verifying { taken: self.taken + 1, ..Verifying::default() };
+    pub(super) fn discard(&mut self) {
+        *self = AttemptEvidence { taken: self.taken + 1, ..AttemptEvidence::default() };
     }
 }
 
 /// Counts the working time of an attempt, excluding time spent waiting for a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct WorkClock {
     pub spent_ms: u64,
     pub running_since: Option<u64>,
 }
 
-impl Clock {
+impl WorkClock {
     pub(super) fn set_running(&mut self, running: bool, at: Moment) {
         match (self.running_since, running) {
             (None, true) => self.running_since = Some(at.mono_ms),
@@ -142,12 +142,12 @@ pub struct Attempt {
     pub late_claims: Vec<Claim>,
     /// The structured result, if one was requested.
     #[serde(default)]
-    pub result: Option<Structured>,
+    pub result: Option<StructuredResult>,
     pub cancelled: Option<String>,
     pub superseded: bool,
     pub stopped: Option<(StopCause, String)>,
     pub resolutions: Vec<Resolution>,
-    pub verifying: Verifying,
+    pub verifying: AttemptEvidence,
     pub reworks: u32,
     /// How many times the conversation was resumed after a crash.
     #[serde(default)]
@@ -169,11 +169,11 @@ pub struct Attempt {
     /// how to continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    pub clock: Clock,
+    pub clock: WorkClock,
     /// The last shown state and its start. Windows and hooks are based on it.
     pub shown: State,
     pub since: Moment,
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedOutcome>,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -191,7 +191,7 @@ pub struct LastTurn {
 impl Attempt {
     /// Records the outcome of a turn. A turn that was asked for the result and has no message of its own
     /// keeps the previous turn's message.
-    pub(super) fn turn_ended(&mut self, ended: &TurnEnded) {
+    pub(super) fn record_turn_end(&mut self, ended: &TurnEnded) {
         let last = self.last_turn.take();
         let before = if self.result_asked.is_some() { last } else { None };
         let says = ended.says.clone().or_else(|| before.and_then(|before| before.says));
@@ -200,7 +200,7 @@ impl Attempt {
 }
 
 impl Attempt {
-    pub(super) fn opened(no: u32, instruction: Option<String>, at: Moment) -> Self {
+    pub(super) fn open(no: u32, instruction: Option<String>, at: Moment) -> Self {
         Attempt {
             no,
             instruction,
@@ -212,7 +212,7 @@ impl Attempt {
             superseded: false,
             stopped: None,
             resolutions: Vec::new(),
-            verifying: Verifying::default(),
+            verifying: AttemptEvidence::default(),
             reworks: 0,
             resumes: 0,
             limit_waits: 0,
@@ -221,7 +221,7 @@ impl Attempt {
             result_asked: None,
             last_turn: None,
             held: false,
-            clock: Clock::default(),
+            clock: WorkClock::default(),
             shown: State::Working,
             since: at,
             sealed: None,

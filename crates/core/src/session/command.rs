@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    attempt::Standing,
+    attempt::ReportStatus,
     effect::EffectKey,
     hook::{HookEnd, HookKey},
-    launch::{Cursor, End, EndedBy, Identity, TurnEnd},
-    pane::PaneSight,
+    launch::{Cursor, ProcessExit, ProcessIdentity, StoppedBy, TurnEnd},
+    pane::PaneState,
     spec::Assignment,
-    state::{Context, Progress, Usage},
-    watch::{Glimpse, Hinted, Record, Recorded, Way},
+    state::{ContextUsage, Progress, Usage},
+    watch::{RecordSignal, RecordSource, ScreenHint, ScreenSource, TypingState},
 };
 use crate::{
     ids::{LaunchId, RequestId, RunId},
     lifecycle::ClaimKind,
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},
-    request::{Asked, Misfit, Reply},
-    result::Structured,
+    request::{AgentRequest, ReplyError, RequestReply},
+    result::StructuredResult,
     shortage::Shortage,
-    task,
+    team,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
@@ -34,7 +34,7 @@ pub enum FactKind {
 
 /// An observation on an agent's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub enum StreamSignal {
     Ready {
         thread: Option<String>,
     },
@@ -72,35 +72,35 @@ pub enum Signal {
     Warned {
         text: String,
     },
-    Said(Testimony),
+    Reported(ReportBody),
     /// A claim together with a result in the requested form.
-    Told {
+    ClaimWithResult {
         kind: ClaimKind,
         text: Option<String>,
-        result: Structured,
+        result: StructuredResult,
     },
-    Asked(Asked),
-    Withdrawn {
+    RequestOpened(AgentRequest),
+    RequestWithdrawn {
         native: String,
     },
     /// The outcome of an action that the agent had asked approval for.
-    CameOut {
+    ItemFinished {
         native: String,
         done: bool,
     },
     /// The agent called a tool by which a member acts on its team.
-    Called {
+    ToolCalled {
         native: String,
-        call: Box<task::Call>,
+        call: Box<team::MemberCall>,
     },
     Progress(Progress),
     Usage(Usage),
     /// The current context usage of the agent's model.
-    Context(Context),
+    Context(ContextUsage),
     /// The agent compacted its conversation.
     Compacted,
     /// The agent did not compact its conversation, though asked.
-    NotCompacted {
+    CompactionFailed {
         reason: String,
     },
     Retrying {
@@ -110,7 +110,7 @@ pub enum Signal {
         bytes: u64,
     },
     /// The journal shows that this message reached the agent.
-    InputSeen {
+    InputWritten {
         key: String,
     },
     Closed,
@@ -121,13 +121,13 @@ pub enum Signal {
 pub enum Reporter {
     Launch(LaunchId),
     /// An unknown process, through the launch's drop box.
-    Dropped(LaunchId),
+    DropBox(LaunchId),
     Operator,
 }
 
 /// A statement about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Testimony {
+pub enum ReportBody {
     Claim {
         kind: ClaimKind,
         text: Option<String>,
@@ -140,13 +140,13 @@ pub enum Testimony {
     Progress(Progress),
 }
 
-impl Testimony {
+impl ReportBody {
     /// Returns the size of its text in bytes.
     pub fn len(&self) -> usize {
         match self {
-            Testimony::Claim { text, .. } => text.as_deref().map_or(0, str::len),
-            Testimony::Fact { value, .. } => value.len(),
-            Testimony::Progress(_) => 0,
+            ReportBody::Claim { text, .. } => text.as_deref().map_or(0, str::len),
+            ReportBody::Fact { value, .. } => value.len(),
+            ReportBody::Progress(_) => 0,
         }
     }
 
@@ -168,7 +168,7 @@ pub enum SendMode {
 
 /// An outcome that an operator may set. `succeeded` is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolve {
+pub enum ManualOutcome {
     Accepted,
     Failed,
     Cancelled,
@@ -176,7 +176,7 @@ pub enum Resolve {
 
 /// A request to a session, or an observation about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum SessionCommand {
     WorkPrepared {
         cwd: String,
         base: Option<Snapshot>,
@@ -186,20 +186,20 @@ pub enum Command {
     },
     WorkRemoved,
     /// The agent's stored conversation is about to be removed.
-    StoreRemoved,
+    ConversationRemoved,
     SetupFinished {
         attempt: u32,
         failure: Option<String>,
     },
     LaunchStarted {
         launch: LaunchId,
-        holder: Identity,
-        child: Identity,
+        holder: ProcessIdentity,
+        child: ProcessIdentity,
     },
     /// An external agent was found, as far as that can be observed.
     LaunchAdopted {
         launch: LaunchId,
-        child: Option<Identity>,
+        child: Option<ProcessIdentity>,
     },
     LaunchFailed {
         launch: LaunchId,
@@ -211,43 +211,43 @@ pub enum Command {
     },
     Observed {
         launch: LaunchId,
-        signal: Signal,
+        signal: StreamSignal,
         cursor: Cursor,
     },
     /// The agent's transcript or hook reports this, at this position.
-    Recorded {
+    RecordRead {
         launch: LaunchId,
-        by: Record,
+        by: RecordSource,
         place: u64,
-        what: Recorded,
+        what: RecordSignal,
     },
     /// An inference from the agent's terminal; the place is a position in its journal.
-    Hinted {
+    ScreenHinted {
         launch: LaunchId,
-        by: Glimpse,
+        by: ScreenSource,
         place: u64,
-        what: Hinted,
+        what: ScreenHint,
     },
     /// The state of an external agent's pane.
     PaneSeen {
         launch: LaunchId,
-        sight: PaneSight,
+        sight: PaneState,
     },
     /// A message is about to be typed into a pane, or was typed.
-    Keyed {
+    TypingChanged {
         launch: LaunchId,
         key: String,
-        way: Way,
+        way: TypingState,
     },
     OutputAtLimit {
         launch: LaunchId,
     },
     /// The disk of this directory is full.
-    OutputNoRoom {
+    OutputDiskFull {
         launch: LaunchId,
         dir: String,
     },
-    OutputFlows {
+    OutputResumed {
         launch: LaunchId,
     },
     OutputLost {
@@ -265,8 +265,8 @@ pub enum Command {
     },
     ProcessEnded {
         launch: LaunchId,
-        end: End,
-        by: EndedBy,
+        end: ProcessExit,
+        by: StoppedBy,
     },
     ProcessUnknown {
         launch: LaunchId,
@@ -280,7 +280,7 @@ pub enum Command {
         suspended: bool,
     },
     /// The number of users at the agent's own screen.
-    PeopleAttached {
+    ViewersChanged {
         launch: LaunchId,
         people: u32,
     },
@@ -288,7 +288,7 @@ pub enum Command {
         launch: LaunchId,
         why: String,
     },
-    TreeGone {
+    ProcessTreeGone {
         launch: LaunchId,
         leftovers: u32,
         verified: bool,
@@ -315,7 +315,7 @@ pub enum Command {
     },
     /// An effect did not start, for lack of a resource. `tries` counts the earlier tries that met a
     /// shortage, so that a late result is recognised.
-    EffectShort {
+    EffectShortage {
         effect: EffectKey,
         tries: u32,
         shortage: Shortage,
@@ -334,7 +334,7 @@ pub enum Command {
 
     Report {
         from: Reporter,
-        testimony: Testimony,
+        testimony: ReportBody,
     },
     /// Resumes a finished conversation for another task of its run.
     Assign {
@@ -350,13 +350,13 @@ pub enum Command {
     Answer {
         request: RequestId,
         revision: u32,
-        reply: Reply,
+        reply: RequestReply,
     },
     /// The agent called a tool outside its stream.
-    Called {
+    ToolCalled {
         launch: LaunchId,
         native: String,
-        call: Box<task::Call>,
+        call: Box<team::MemberCall>,
     },
     /// The result of a tool call.
     AnswerCall {
@@ -384,7 +384,7 @@ pub enum Command {
         because: String,
     },
     Resolve {
-        to: Resolve,
+        to: ManualOutcome,
         because: String,
     },
     Rename {
@@ -403,18 +403,18 @@ pub enum Command {
 
 /// The exhausted part of a session's budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsedUp {
+pub struct ExhaustedBudget {
     pub detail: String,
     /// The flags of `provost limit` that raise it.
-    pub raise: &'static str,
+    pub raise_flags: &'static str,
 }
 
 /// The reason a command was rejected. Late and repeated observations are normal, not failures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
+pub enum SessionRejection {
     /// It was observed before, or no longer matters.
     #[error("nothing new")]
-    Nothing,
+    NothingNew,
     #[error("the session is still working; it can take another task when it has ended")]
     AtWork,
     #[error("launch {0} does not belong to this session")]
@@ -430,9 +430,9 @@ pub enum Rejected {
     )]
     BeingStopped(RequestId),
     #[error("request {0} can be answered only on the agent's own screen")]
-    AtItsScreen(RequestId),
+    ScreenOnly(RequestId),
     #[error("the answer does not fit request {0}: {1}")]
-    Misfit(RequestId, Misfit),
+    InvalidReply(RequestId, ReplyError),
     #[error("the session has ended as {0}")]
     Sealed(&'static str),
     #[error("the session was cancelled")]
@@ -441,18 +441,18 @@ pub enum Rejected {
         "the session was imported from another home, and nothing of it runs here until it is taken over; taking it over lets this command run again: {0}"
     )]
     Imported(String),
-    #[error("its worktree was removed{}", kept_on(.0))]
-    PlaceGone(Option<String>),
+    #[error("its worktree was removed{}", branch_hint(.0))]
+    WorktreeRemoved(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
     #[error("it was not started by Provost: stop it where it runs")]
-    NotOurs,
+    StopExternally,
     #[error("it was not started by Provost: do that where it runs")]
-    NotTouched,
+    ExternalAgent,
     #[error("the session is being stopped")]
     Stopping,
     #[error("the session is being stopped; send it again in a moment, when it has ended")]
-    EndsUnheard,
+    StoppedFirst,
     #[error("no turn is open")]
     NoTurn,
     #[error("{0} has no turns to interrupt")]
@@ -460,17 +460,17 @@ pub enum Rejected {
     #[error("{0} has no conversation to compact")]
     CannotCompact(String),
     #[error("{0} cannot begin another conversation")]
-    OneThread(String),
+    CannotStartThread(String),
     #[error("it was not started by Provost, and there is no channel to send it anything")]
-    NoWayIn,
+    NoChannel,
     #[error(
         "it was not started by Provost and has no readable transcript, so nothing is typed there: send it where it runs"
     )]
-    Unrecorded,
+    NoTranscript,
     #[error(
         "it was not started by Provost and has ended: start it again where it ran, and adopt it again"
     )]
-    EndedElsewhere,
+    ExternalAgentEnded,
     #[error(
         "request {0} is no longer open: it was answered, but the answer was not delivered: {1}"
     )]
@@ -478,7 +478,7 @@ pub enum Rejected {
     #[error(
         "Codex's screen runs text that begins with `!` as a shell command of yours: begin it with a word, as in `Run this: !…`"
     )]
-    RunAsCommand,
+    RunsAsShellCommand,
     #[error(
         "the text cannot be typed into a terminal: it is empty, or has only control characters"
     )]
@@ -486,7 +486,7 @@ pub enum Rejected {
     #[error("nothing was typed: {0}")]
     NothingTyped(&'static str),
     #[error("the session belongs to run {}, which no longer needs it", .0.short())]
-    OfRun(RunId),
+    BelongsToRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]
     ConversationGone,
     #[error("{0} is a plain command and takes no further instructions")]
@@ -494,9 +494,9 @@ pub enum Rejected {
     #[error(
         "{0} was started with --once and takes no input while it works: send it when it has ended"
     )]
-    WorksOnce(String),
+    OneShotBusy(String),
     #[error("{0} was started with --once and reported no conversation to resume")]
-    WorkedOnce(String),
+    OneShotWithoutConversation(String),
     #[error("{0} messages are already queued for the agent; wait until it takes some")]
     QueueFull(usize),
     #[error("the limit is already {now} bytes; give a higher one")]
@@ -509,10 +509,10 @@ pub enum Rejected {
     )]
     ReportBudget { launch: LaunchId },
     #[error("the session's budget is used up: {}", .0.detail)]
-    BudgetUsedUp(UsedUp),
+    BudgetUsedUp(ExhaustedBudget),
 }
 
-fn kept_on(branch: &Option<String>) -> String {
+fn branch_hint(branch: &Option<String>) -> String {
     branch
         .as_ref()
         .map(|branch| format!("; its work is on the branch {branch}"))
@@ -521,11 +521,11 @@ fn kept_on(branch: &Option<String>) -> String {
 
 /// Returns the status of a recorded report, for its sender.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
-pub fn standing_of(events: &[super::Event]) -> Option<Standing> {
+pub fn report_status_of(events: &[super::Event]) -> Option<ReportStatus> {
     events.iter().find_map(|event| match event {
         super::Event::ClaimMade(claim) => Some(claim.standing),
-        super::Event::FactTold(fact) => Some(fact.standing),
-        super::Event::ProgressTold(_) => Some(Standing::Applied),
+        super::Event::FactReported(fact) => Some(fact.standing),
+        super::Event::ProgressReported(_) => Some(ReportStatus::Applied),
         _ => None,
     })
 }

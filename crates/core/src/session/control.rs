@@ -7,15 +7,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::Rejected,
-    effect::Due,
-    event::{ContextKept, Event, MessageDelivered, MessageLost, MessageQueued},
+    channel::ReceiveMode,
+    command::SessionRejection,
+    effect::DeadlineKind,
+    event::{CompactionFailed, Event, MessageDelivered, MessageLost, MessageQueued},
     launch::{Launch, TurnState},
-    own_turns::may_be_repeated,
-    reach::Receive,
-    spec::{Afterwards, Driver},
-    state::{Message, MessageFate, MessageKind, Session},
-    typing::sayable,
+    own_turns::may_send_now,
+    spec::{Driver, OnFinish},
+    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    typing::check_typeable,
 };
 use crate::{ids::LaunchId, time::Moment};
 
@@ -24,65 +24,70 @@ const COMPACT: &str = "/compact";
 
 /// A requested compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compacting {
+pub struct Compaction {
     pub launch: LaunchId,
     pub since: Moment,
     /// Whether the agent began a turn for the compaction.
     pub turn: bool,
 }
 
-type Decision = Result<Vec<Event>, Rejected>;
+type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Interrupts the open turn. A text sent along begins the next turn.
-    pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> Decision {
-        let launch = self.within_reach()?;
+    pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> CommandResult {
+        let launch = self.controllable_launch()?;
         let agent = &self.spec.agent;
         if !agent.driver.has_protocol() {
-            return Err(Rejected::HasNoTurns(agent.name.clone()));
+            return Err(SessionRejection::HasNoTurns(agent.name.clone()));
         }
-        if self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted {
-            return Err(Rejected::Nothing);
+        if self.has_queued(AgentMessageKind::Interrupt) || launch.stream.interrupted {
+            return Err(SessionRejection::NothingNew);
         }
         if !launch.is_in_turn() {
-            return Err(Rejected::NoTurn);
+            return Err(SessionRejection::NoTurn);
         }
-        if self.knows(key) {
-            return Err(Rejected::Nothing);
+        if self.has_message(key) {
+            return Err(SessionRejection::NothingNew);
         }
-        text.map_or(Ok(()), |text| sayable(agent.driver, text))?;
-        let said = text.map(|text| queued(format!("{key}-text"), MessageKind::Steer, text));
-        let interrupt = queued(key.to_owned(), MessageKind::Interrupt, "");
+        text.map_or(Ok(()), |text| check_typeable(agent.driver, text))?;
+        let said =
+            text.map(|text| queued_message(format!("{key}-text"), AgentMessageKind::Steer, text));
+        let interrupt = queued_message(key.to_owned(), AgentMessageKind::Interrupt, "");
         Ok(std::iter::once(interrupt).chain(said).map(Event::from).collect())
     }
 
     /// Asks the agent to compact its conversation, as soon as no turn is open.
-    pub(super) fn compact(&self, key: &str) -> Decision {
-        if !self.rests_after_its_work() {
-            self.within_reach()?;
+    pub(super) fn compact(&self, key: &str) -> CommandResult {
+        if !self.is_parked() {
+            self.controllable_launch()?;
         }
         let agent = &self.spec.agent;
         if !agent.driver.compacts() {
-            return Err(Rejected::CannotCompact(agent.name.clone()));
+            return Err(SessionRejection::CannotCompact(agent.name.clone()));
         }
-        if self.knows(key) || self.is_under_way(MessageKind::Compact) || self.compacting().is_some()
+        if self.has_message(key)
+            || self.has_queued(AgentMessageKind::Compact)
+            || self.compacting().is_some()
         {
-            return Err(Rejected::Nothing);
+            return Err(SessionRejection::NothingNew);
         }
-        Ok(vec![queued(key.to_owned(), MessageKind::Compact, self.compact_text()).into()])
+        Ok(vec![
+            queued_message(key.to_owned(), AgentMessageKind::Compact, self.compact_text()).into(),
+        ])
     }
 
     /// Whether its work is over, and its process is idle and receives messages at once. A terminal does
     /// not count: typing may have to wait for a user to leave the screen.
-    pub fn rests_after_its_work(&self) -> bool {
+    pub fn is_parked(&self) -> bool {
         let attempt = self.attempt();
         let waits = |launch: &Launch| {
             launch.stop.is_none() && !launch.adopted && launch.stream.turn == TurnState::Over
         };
         let stays = attempt.is_sealed()
-            && self.spec.afterwards == Afterwards::Park
+            && self.spec.afterwards == OnFinish::Park
             && !self.spec.agent.driver.has_terminal();
-        stays && !attempt.is_decided() && self.running().is_some_and(waits)
+        stays && !attempt.is_decided() && self.running_launch().is_some_and(waits)
     }
 
     /// Returns the text that requests a compaction; empty where the protocol has its own request.
@@ -91,51 +96,54 @@ impl Session {
     }
 
     /// Returns the launch that can receive control messages.
-    fn within_reach(&self) -> Result<&Launch, Rejected> {
+    fn controllable_launch(&self) -> Result<&Launch, SessionRejection> {
         let attempt = self.attempt();
-        match self.running() {
-            _ if attempt.is_sealed() => Err(Rejected::Sealed(self.judgement().state.word())),
-            _ if attempt.cancelled.is_some() => Err(Rejected::Cancelled),
-            None => Err(Rejected::NotRunning),
+        match self.running_launch() {
+            _ if attempt.is_sealed() => {
+                Err(SessionRejection::Sealed(self.judgement().state.word()))
+            }
+            _ if attempt.cancelled.is_some() => Err(SessionRejection::Cancelled),
+            None => Err(SessionRejection::NotRunning),
             // An external agent receives everything through its pane.
-            Some(_) if self.spec.adopted.is_some() && self.receives() != Receive::Typed => {
-                Err(Rejected::NotTouched)
+            Some(_) if self.spec.adopted.is_some() && self.receive_mode() != ReceiveMode::Typed => {
+                Err(SessionRejection::ExternalAgent)
             }
             Some(launch) if launch.stop.is_some() || attempt.is_decided() => {
-                Err(Rejected::Stopping)
+                Err(SessionRejection::Stopping)
             }
             Some(launch) => Ok(launch),
         }
     }
 
     /// Whether a message with this key exists: repeating it has no effect.
-    pub(super) fn knows(&self, key: &str) -> bool {
+    pub(super) fn has_message(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }
 
     /// Whether a message of this kind is not delivered yet.
-    pub(super) fn is_under_way(&self, kind: MessageKind) -> bool {
-        self.messages.iter().any(|m| m.kind == kind && m.fate == MessageFate::Queued)
+    pub(super) fn has_queued(&self, kind: AgentMessageKind) -> bool {
+        self.messages.iter().any(|m| m.kind == kind && m.fate == DeliveryStatus::Queued)
     }
 
     /// Returns the compaction requested of the running process.
-    pub fn compacting(&self) -> Option<Compacting> {
-        let runs = |asked: &Compacting| self.running().is_some_and(|one| one.id == asked.launch);
+    pub fn compacting(&self) -> Option<Compaction> {
+        let runs =
+            |asked: &Compaction| self.running_launch().is_some_and(|one| one.id == asked.launch);
         self.compacting.filter(runs)
     }
 
     /// Whether a compaction is pending or in progress. Nothing else is asked of the agent meanwhile.
     pub fn is_compacting(&self) -> bool {
-        self.compacting().is_some() || self.is_under_way(MessageKind::Compact)
+        self.compacting().is_some() || self.has_queued(AgentMessageKind::Compact)
     }
 
     /// Returns the next message for a launch. An interrupt goes before everything except answers, which
     /// settle requests that the interrupt would cancel. While an agent is being interrupted or compacts,
     /// it gets no other message, because it would process it in the turn that is about to end.
-    pub(super) fn next_message(&self, launch: &Launch) -> Option<&Message> {
-        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
-        if let Some(interrupt) = queued.clone().find(|m| m.kind == MessageKind::Interrupt) {
-            if let Some(answer) = queued.clone().find(|m| m.kind == MessageKind::Answer) {
+    pub(super) fn next_message(&self, launch: &Launch) -> Option<&AgentMessage> {
+        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        if let Some(interrupt) = queued.clone().find(|m| m.kind == AgentMessageKind::Interrupt) {
+            if let Some(answer) = queued.clone().find(|m| m.kind == AgentMessageKind::Answer) {
                 return Some(answer);
             }
             // An app-server interrupts a turn by its id.
@@ -146,41 +154,42 @@ impl Session {
             return None;
         }
         // An agent that takes over gets its instruction before all other messages.
-        let first = |m: &&Message| m.kind == MessageKind::Instruction && may_be_repeated(launch, m);
+        let first =
+            |m: &&AgentMessage| m.kind == AgentMessageKind::Instruction && may_send_now(launch, m);
         if let Some(instruction) = queued.clone().find(first) {
             return Some(instruction);
         }
         queued.find(|m| {
-            let compacts = m.kind == MessageKind::Compact;
-            (!compacts || launch.stream.turn == TurnState::Over) && may_be_repeated(launch, m)
+            let compacts = m.kind == AgentMessageKind::Compact;
+            (!compacts || launch.stream.turn == TurnState::Over) && may_send_now(launch, m)
         })
     }
 
     /// Drops messages that no longer apply: for a turn or conversation that is over, or an answer no
     /// longer awaited.
-    pub(super) fn drop_what_is_moot(&self) -> Option<Event> {
-        let launch = self.running();
+    pub(super) fn drop_stale_messages(&self) -> Option<Event> {
+        let launch = self.running_launch();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
-        let goes_on = launch.is_some() && self.may_use_more();
-        let moot = |message: &Message| match message.kind {
-            MessageKind::Interrupt => (!in_turn).then_some("the turn ended first"),
-            MessageKind::Compact => (!goes_on).then_some("the conversation ended first"),
-            MessageKind::Answer => self.why_moot(message),
-            MessageKind::Nudge => {
-                self.nudges_in_vain(message).then_some("its occasion ended first")
+        let goes_on = launch.is_some() && self.may_continue_work();
+        let moot = |message: &AgentMessage| match message.kind {
+            AgentMessageKind::Interrupt => (!in_turn).then_some("the turn ended first"),
+            AgentMessageKind::Compact => (!goes_on).then_some("the conversation ended first"),
+            AgentMessageKind::Answer => self.moot_reason(message),
+            AgentMessageKind::Nudge => {
+                self.is_stale_nudge(message).then_some("its occasion ended first")
             }
-            MessageKind::Instruction
-            | MessageKind::Steer
-            | MessageKind::Rework
-            | MessageKind::ResultWanted
-            | MessageKind::Returned
-            | MessageKind::Continue => None,
+            AgentMessageKind::Instruction
+            | AgentMessageKind::Steer
+            | AgentMessageKind::Rework
+            | AgentMessageKind::ResultWanted
+            | AgentMessageKind::Returned
+            | AgentMessageKind::Continue => None,
         };
-        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
         let (key, reason) = (message.key.clone(), why.to_owned());
         // The end of the turn may be read before the key press is recorded.
-        let interrupts = message.kind == MessageKind::Interrupt;
+        let interrupts = message.kind == AgentMessageKind::Interrupt;
         let pressed = if interrupts { message.typed } else { None };
         Some(match pressed {
             Some(typed) => MessageDelivered { key, launch: typed.launch }.into(),
@@ -188,19 +197,19 @@ impl Session {
         })
     }
 
-    pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {
+    pub(super) fn compaction_deadline(&self) -> Option<(u64, DeadlineKind)> {
         // A turn begun for it is subject to the usual silence window until the attempt is sealed.
-        let watched = |asked: &Compacting| asked.turn && !self.attempt().is_sealed();
+        let watched = |asked: &Compaction| asked.turn && !self.attempt().is_sealed();
         let asked = self.compacting().filter(|asked| !watched(asked))?;
-        Some((asked.since.deadline(self.spec.bounds.stale_ms), Due::Compaction))
+        Some((asked.since.deadline(self.spec.bounds.stale_ms), DeadlineKind::Compaction))
     }
 
     /// Gives up a compaction that the agent shows no sign of.
-    pub(super) fn give_up_the_compaction(&self, now: Moment) -> Option<Event> {
+    pub(super) fn expire_compaction(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.compaction_deadline()?;
         let launch = self.compacting()?.launch;
         let reason = "the agent did not start to compact its conversation".to_owned();
-        (now.mono_ms >= at).then(|| ContextKept { launch, reason, cursor: None }.into())
+        (now.mono_ms >= at).then(|| CompactionFailed { launch, reason, cursor: None }.into())
     }
 }
 
@@ -222,51 +231,53 @@ impl Session {
 
     /// Expects the text sent with an interrupt to begin the next turn. Typed text waits for the prompt
     /// first.
-    pub(super) fn go_on_with_what_waits(&mut self, at: Moment) {
-        let waits = |m: &Message| {
-            let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
-            says && m.fate == MessageFate::Queued
+    pub(super) fn expect_queued_turn(&mut self, at: Moment) {
+        let waits = |m: &AgentMessage| {
+            let says = matches!(m.kind, AgentMessageKind::Steer | AgentMessageKind::Continue);
+            says && m.fate == DeliveryStatus::Queued
         };
         if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
-            self.expect_a_turn(at);
+            self.expect_turn(at);
         }
     }
 
     /// Records that a message reached the agent: an interrupt or a compaction is now in progress.
-    pub(super) fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
-        match self.kind_of(key) {
-            Some(MessageKind::Interrupt) => {
-                self.on_launch(launch, |launch| launch.stream.interrupted = launch.is_in_turn());
+    pub(super) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        match self.message_kind(key) {
+            Some(AgentMessageKind::Interrupt) => {
+                self.update_launch(launch, |launch| {
+                    launch.stream.interrupted = launch.is_in_turn()
+                });
             }
-            Some(MessageKind::Compact) => {
-                self.compacting = Some(Compacting { launch, since: at, turn: false });
+            Some(AgentMessageKind::Compact) => {
+                self.compacting = Some(Compaction { launch, since: at, turn: false });
             }
             Some(
-                MessageKind::Instruction
-                | MessageKind::Steer
-                | MessageKind::Nudge
-                | MessageKind::Rework
-                | MessageKind::ResultWanted
-                | MessageKind::Continue,
-            ) => self.expect_its_turn(key, launch, at),
+                AgentMessageKind::Instruction
+                | AgentMessageKind::Steer
+                | AgentMessageKind::Nudge
+                | AgentMessageKind::Rework
+                | AgentMessageKind::ResultWanted
+                | AgentMessageKind::Continue,
+            ) => self.expect_turn_for(key, launch, at),
             // They belong to an existing turn, or to none.
-            Some(MessageKind::Answer | MessageKind::Returned) | None => {}
+            Some(AgentMessageKind::Answer | AgentMessageKind::Returned) | None => {}
         }
     }
 
     /// Expects a message to an idle agent to begin a turn, if the protocol guarantees that. Until then
     /// the agent counts as working on it: anything else it received would join the same turn, and a
     /// crash would leave something to resume.
-    fn expect_its_turn(&mut self, key: &str, launch: LaunchId, at: Moment) {
+    fn expect_turn_for(&mut self, key: &str, launch: LaunchId, at: Moment) {
         let rests = |one: &Launch| {
             let free = one.stream.turn == TurnState::Over || one.stream.own_turn.is_some();
             one.id == launch && free
         };
-        let begins = self.spec.agent.driver.begins_turns() && !self.attempt().is_sealed();
+        let begins = self.spec.agent.driver.confirms_input_by_turn() && !self.attempt().is_sealed();
         if begins && self.launches.last().is_some_and(rests) {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
-            self.expect_a_turn(at);
-            self.on_launch(launch, |launch| {
+            self.expect_turn(at);
+            self.update_launch(launch, |launch| {
                 // It begins that turn, or joins the one that the agent begins by itself.
                 (launch.stream.told, launch.stream.own_turn) = (text, None);
             });
@@ -274,18 +285,18 @@ impl Session {
     }
 
     /// Drops the text that belongs to a failed interrupt: the agent was not interrupted.
-    pub(super) fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
+    pub(super) fn drop_interrupt_text(&mut self, interrupt: &str, reason: &str) {
         if let Some(name) = interrupt.strip_prefix("leave-") {
             let key = format!("continue-{name}");
-            let waits = |m: &Message| m.key == key && m.fate == MessageFate::Queued;
+            let waits = |m: &AgentMessage| m.key == key && m.fate == DeliveryStatus::Queued;
             if self.messages.iter().any(waits) {
                 let reason = reason.to_owned();
-                self.settle_message(&key, MessageFate::Undeliverable { reason });
+                self.settle_message(&key, DeliveryStatus::Undeliverable { reason });
             }
         }
     }
 }
 
-fn queued(key: String, kind: MessageKind, text: &str) -> MessageQueued {
+fn queued_message(key: String, kind: AgentMessageKind, text: &str) -> MessageQueued {
     MessageQueued { key, kind, text: text.to_owned(), request: None, reply: None }
 }

@@ -7,26 +7,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    attempt::{ClaimSource, Sealed, Standing},
+    attempt::{ClaimSource, ReportStatus, SealedOutcome},
     command::FactKind,
     hook::{HookEnd, HookKey},
-    launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
-    pane::PaneSight,
-    spec::{Assignment, Spec},
-    state::{Context, MessageKind, Progress, Usage},
-    watch::{Glimpse, Record, Said, Way},
+    launch::{
+        Cursor, LaunchReason, ProcessExit, ProcessIdentity, StopReason, StopStep, StoppedBy,
+        TurnEnd,
+    },
+    pane::PaneState,
+    spec::{Assignment, SessionSpec},
+    state::{AgentMessageKind, ContextUsage, Progress, Usage},
+    watch::{RecordSource, ScreenSource, SignalKind, TypingState},
 };
 use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{Cause, ClaimKind, State, StopCause},
-    request::{Asked, Fate, Reply},
-    result::Structured,
+    request::{AgentRequest, RequestReply, RequestStatus},
+    result::StructuredResult,
     shortage::Shortage,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
 events! {
-    SessionOpened = "session.opened", 1 { spec: Box<Spec> }
+    SessionOpened = "session.opened", 1 { spec: Box<SessionSpec> }
     SessionRenamed = "session.renamed", 1 { name: String }
     /// The operator lets a session that was imported from another home continue here.
     SessionTakenOver = "session.taken_over", 1 {}
@@ -42,16 +45,16 @@ events! {
     StoreRemoved = "store.removed", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
-    LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
-    LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
+    LaunchRequested = "launch.owed", 1 { launch: LaunchId, why: LaunchReason }
+    LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: ProcessIdentity, child: ProcessIdentity }
     /// An external agent is watched from now on.
-    LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<Identity> }
+    LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<ProcessIdentity> }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
     /// A new daemon continues a handshake. The time without a daemon does not count.
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
     /// The user at the agent's screen switched to another conversation.
-    ThreadMoved = "thread.moved", 1 { launch: LaunchId, by: Record, from: String, to: String }
+    ThreadSwitched = "thread.moved", 1 { launch: LaunchId, by: RecordSource, from: String, to: String }
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
     TurnEnded = "turn.ended", 1 {
@@ -89,13 +92,13 @@ events! {
     /// The disk of this directory is full, so the agent is made to wait.
     OutputNoRoom = "output.no_room", 1 { launch: LaunchId, dir: String }
     /// The disk has space again.
-    OutputFlows = "output.flows", 1 { launch: LaunchId }
+    OutputResumed = "output.flows", 1 { launch: LaunchId }
     /// The journal ends before the position that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     /// A record of an effect that Provost had not started was moved aside, and the effect ran.
     RecordForged = "record.forged", 1 { effect: String, moved_to: String }
     /// An effect met a shortage and waits. It did not start.
-    EffectShort = "effect.short", 1 { effect: String, shortage: Shortage }
+    EffectShortage = "effect.short", 1 { effect: String, shortage: Shortage }
     /// The effect is retried.
     EffectRetried = "effect.retried", 1 { effect: String }
     /// The launch has used up its budget of reports; further ones are rejected.
@@ -103,55 +106,55 @@ events! {
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     /// Progress reported outside the stream has no cursor.
-    ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
-    UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
-    ContextTold = "context.told", 1 { launch: LaunchId, context: Context, cursor: Cursor }
+    ProgressReported = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
+    UsageReported = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
+    ContextReported = "context.told", 1 { launch: LaunchId, context: ContextUsage, cursor: Cursor }
     /// The agent compacted its conversation, on request or by itself.
     ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
     /// The agent did not compact its conversation, though asked.
-    ContextKept = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
+    CompactionFailed = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
-    ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }
+    ProcessEnded = "process.ended", 1 { launch: LaunchId, end: ProcessExit, by: StoppedBy }
     /// The process cannot be observed, which does not mean that it ended.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
     /// The process was suspended, as by a terminal's Ctrl-Z, or continues.
     ProcessSuspended = "process.suspended", 1 { launch: LaunchId, suspended: bool }
     /// The number of users at the agent's own screen.
-    PeopleAttached = "people.attached", 1 { launch: LaunchId, people: u32 }
+    ViewersChanged = "people.attached", 1 { launch: LaunchId, people: u32 }
     /// The process has ended, or was killed, with an unobserved exit code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
-    TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
+    ProcessTreeReaped = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
 
     /// A signal in the agent's transcript or from its hook, at this position.
     SignalRecorded = "signal.recorded", 1 {
         launch: LaunchId,
-        by: Record,
+        by: RecordSource,
         place: u64,
-        said: Said,
+        said: SignalKind,
         /// The size of the events caused by a hook, in bytes.
         #[serde(default, skip_serializing_if = "is_zero")]
         bytes: u64,
     }
     /// A signal inferred from the agent's terminal.
-    SignalHinted = "signal.hinted", 1 { launch: LaunchId, by: Glimpse, place: u64, said: Said }
+    SignalInferred = "signal.hinted", 1 { launch: LaunchId, by: ScreenSource, place: u64, said: SignalKind }
 
     /// The observed state of an external agent's pane.
-    PaneSeen = "pane.seen", 1 { launch: LaunchId, sight: PaneSight }
+    PaneSeen = "pane.seen", 1 { launch: LaunchId, sight: PaneState }
 
     ClaimMade = "claim.made", 1 {
         launch: Option<LaunchId>, kind: ClaimKind, source: ClaimSource, text: Option<String>,
-        standing: Standing, cursor: Option<Cursor>,
+        standing: ReportStatus, cursor: Option<Cursor>,
     }
-    FactTold = "fact.told", 1 {
-        launch: Option<LaunchId>, fact: FactKind, value: String, standing: Standing, cursor: Option<Cursor>,
+    FactReported = "fact.told", 1 {
+        launch: Option<LaunchId>, fact: FactKind, value: String, standing: ReportStatus, cursor: Option<Cursor>,
     }
 
     /// The agent reported a result in the requested form.
-    ResultTold = "result.told", 1 { launch: LaunchId, result: Structured, standing: Standing, cursor: Cursor }
+    ResultReported = "result.told", 1 { launch: LaunchId, result: StructuredResult, standing: ReportStatus, cursor: Cursor }
 
-    RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
-    RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
+    RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: AgentRequest, revision: u32, cursor: Cursor }
+    RequestSettled = "request.settled", 1 { request: RequestId, fate: RequestStatus, cursor: Option<Cursor> }
 
     /// The outcome contradicts the answer: a denied action was performed, or an approved one was not.
     RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
@@ -159,35 +162,35 @@ events! {
     /// The agent called a tool by which a member acts on its team. Without a cursor the call came
     /// outside the stream.
     ToolCalled = "tool.called", 1 {
-        no: u32, launch: LaunchId, native: String, call: Box<crate::task::Call>, cursor: Option<Cursor>,
+        no: u32, launch: LaunchId, native: String, call: Box<crate::team::MemberCall>, cursor: Option<Cursor>,
     }
     /// The result of the call, as sent to the agent.
     ToolAnswered = "tool.answered", 1 { no: u32, ok: bool, text: String }
 
     /// The project's policy settled an approval.
-    RequestRuled = "request.ruled", 1 { request: RequestId, reply: Reply, rule: String }
+    RequestRuled = "request.ruled", 1 { request: RequestId, reply: RequestReply, rule: String }
 
     MessageQueued = "message.queued", 1 {
-        key: String, kind: MessageKind, text: String, request: Option<RequestId>,
+        key: String, kind: AgentMessageKind, text: String, request: Option<RequestId>,
         /// The content of an answer, unless it is a secret.
         #[serde(default)]
-        reply: Option<Reply>,
+        reply: Option<RequestReply>,
     }
     /// The bytes were handed to the agent, as the holder's journal shows.
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
     /// The text was typed into the agent's terminal. Only its transcript can confirm that the agent took
     /// it.
-    MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: Way }
+    MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: TypingState }
     /// The typed input was not confirmed. Only older ledgers have this event; `message.typed` replaced
     /// it.
-    MessageUnproved = "message.unproved", 1 { key: String, reason: String }
+    MessageUnconfirmed = "message.unproved", 1 { key: String, reason: String }
     /// The agent's program rejected a message. If `again`, it is sent after the turn that blocks it.
     MessageRefused = "message.refused", 1 {
         key: String, launch: LaunchId, reason: String, again: bool, cursor: Cursor,
     }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
-    ResultAsked = "result.asked", 1 { key: String }
+    ResultRequested = "result.asked", 1 { key: String }
     /// Refuted work was sent back to the agent: its claim no longer counts.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
@@ -199,7 +202,7 @@ events! {
     SnapshotFailed = "snapshot.failed", 1 { reason: String }
     CheckFinished = "check.finished", 1 { receipt: Receipt }
 
-    StopAsked = "stop.asked", 1 { launch: LaunchId, why: StopWhy, step: StopStep }
+    StopRequested = "stop.asked", 1 { launch: LaunchId, why: StopReason, step: StopStep }
     StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
 
     /// The team that the session was opened for has ended. Its process is stopped, at once or after its
@@ -209,11 +212,11 @@ events! {
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
     /// The next attempt begins a new conversation.
-    ThreadLeft = "thread.left", 1 {}
+    ThreadRestarted = "thread.left", 1 {}
     /// Provost itself ended the attempt.
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
-    AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: Sealed }
+    AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: SealedOutcome }
 
     /// A reaction responded to an occasion; its action follows from this event.
     ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }

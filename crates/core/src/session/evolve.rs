@@ -3,29 +3,30 @@
 use std::collections::BTreeMap;
 
 use super::{
-    attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
-    calls::Calls,
-    control::Compacting,
-    decide::answer_to,
+    attempt::{Attempt, Claim, ClaimSource, ReportStatus, Resolution},
+    control::Compaction,
+    decide::answer_message,
     event::{Event, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::HookEvent,
     launch::{
-        Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
+        Cursor, Launch, LaunchPhase, LaunchReason, ProcessTreeExit, StopProgress, StopStep,
+        TurnEnd, TurnState, Visibility,
     },
-    pane::why_it_waits,
-    react::Reacted,
+    pane::unconfirmed_reason,
+    reactions::ReactionState,
     spec::Assignment,
     state::{
-        Dismissed, Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage,
-        WorkState,
+        AgentMessage, AgentMessageKind, DeliveryStatus, Dismissal, Fact, LimitWait, Session,
+        SetupState, Usage, WorkState,
     },
-    watch::{Record, Said, Seen, Typed, Way},
+    tool_calls::ToolCalls,
+    watch::{LastSignal, RecordSource, SignalKind, TypedInput, TypingState},
 };
 use crate::{
-    ids::{LaunchId, SessionId, jitter_of},
+    ids::{LaunchId, SessionId, text_jitter_ms},
     lifecycle::{ClaimKind, State},
     limits::{MAX_FACTS_KEPT, MAX_LATE_CLAIMS_KEPT, MAX_TEXT_KEPT},
-    request::{Fate, Request, RequestKind},
+    request::{Request, RequestKind, RequestStatus},
     text::shortened,
     time::Moment,
 };
@@ -43,10 +44,10 @@ impl Session {
             setup,
             work_for: 1,
             setup_for: 1,
-            attempts: vec![Attempt::opened(1, spec.instruction.clone(), at)],
+            attempts: vec![Attempt::open(1, spec.instruction.clone(), at)],
             launches: Vec::new(),
             requests: Vec::new(),
-            calls: Calls::default(),
+            calls: ToolCalls::default(),
             messages: Vec::new(),
             hooks: Vec::new(),
             hooks_fired: BTreeMap::new(),
@@ -57,7 +58,7 @@ impl Session {
             context: None,
             compactions: 0,
             compacting: None,
-            reacted: vec![Reacted::default(); spec.reactions.len()],
+            reacted: vec![ReactionState::default(); spec.reactions.len()],
             handing_over: None,
             handed_over: false,
             dismissed: None,
@@ -76,7 +77,7 @@ impl Session {
             spec,
         };
         session.queue_instruction();
-        session.owe_hook(HookEvent::Opened, at);
+        session.queue_hook(HookEvent::Opened, at);
         session
     }
 
@@ -98,8 +99,8 @@ impl Session {
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         let was_blocked = self.is_blocked();
         self.apply(at, event);
-        self.end_the_wait(was_blocked, at);
-        self.after(at);
+        self.restart_silence_window(was_blocked, at);
+        self.update_shown_state(at);
         self.forget_waits();
     }
 
@@ -110,7 +111,7 @@ impl Session {
             Event::SessionTakenOver(_) => self.taken_over = true,
             Event::SessionDismissed(e) => {
                 let because = e.because.clone();
-                self.dismissed = Some(Dismissed { because, at_once: e.at_once });
+                self.dismissed = Some(Dismissal { because, at_once: e.at_once });
             }
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
             Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
@@ -126,15 +127,15 @@ impl Session {
                     Some(reason) => SetupState::Failed { reason: reason.clone() },
                 };
             }
-            Event::LaunchOwed(e) => {
+            Event::LaunchRequested(e) => {
                 let continuation = self.continuation(e.why);
-                let mut launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
-                let succeeds = matches!(e.why, LaunchWhy::Crash | LaunchWhy::Retry);
+                let mut launch = Launch::pending(e.launch, e.why, self.attempt().no, at);
+                let succeeds = matches!(e.why, LaunchReason::Crash | LaunchReason::Retry);
                 let died = if succeeds { self.current_launch() } else { None };
                 launch.stream.told = died.and_then(|died| died.stream.told.clone());
                 self.launches.push(launch);
                 self.resume(e.why, continuation);
-                self.give_on_the_command_line(e.launch, at);
+                self.put_on_command_line(e.launch, at);
             }
             Event::LaunchStarted(_)
             | Event::LaunchAdopted(_)
@@ -144,10 +145,10 @@ impl Session {
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
             | Event::ProcessSuspended(_)
-            | Event::PeopleAttached(_)
+            | Event::ViewersChanged(_)
             | Event::ProcessUnobserved(_)
-            | Event::TreeGone(_)
-            | Event::StopAsked(_)
+            | Event::ProcessTreeReaped(_)
+            | Event::StopRequested(_)
             | Event::StopEscalated(_) => self.apply_process(at, event),
             Event::StreamReady(_)
             | Event::TurnStarted(_)
@@ -168,39 +169,39 @@ impl Session {
             | Event::OutputOversized(_)
             | Event::OutputAtLimit(_)
             | Event::OutputNoRoom(_)
-            | Event::OutputFlows(_)
+            | Event::OutputResumed(_)
             | Event::OutputLost(_)
             | Event::RecordForged(_)
             | Event::ReportsRefused(_)
             | Event::LimitRaised(_)
-            | Event::ProgressTold(_)
-            | Event::UsageTold(_)
-            | Event::ContextTold(_)
+            | Event::ProgressReported(_)
+            | Event::UsageReported(_)
+            | Event::ContextReported(_)
             | Event::ContextCompacted(_)
-            | Event::ContextKept(_) => self.apply_stream(at, event),
+            | Event::CompactionFailed(_) => self.apply_stream(at, event),
             Event::SignalRecorded(e) => {
-                if e.by == Record::Hook {
+                if e.by == RecordSource::Hook {
                     self.count_report(e.launch, usize::try_from(e.bytes).unwrap_or(usize::MAX));
                 }
-                let seen = Seen { said: e.said, place: e.place, at };
-                self.on_launch(e.launch, |launch| {
-                    launch.watch.note(e.by, seen);
-                    launch.watch.approved.take_if(|_| e.said == Said::WentOn);
+                let seen = LastSignal { said: e.said, place: e.place, at };
+                self.update_launch(e.launch, |launch| {
+                    launch.watch.store_signal(e.by, seen);
+                    launch.watch.approved.take_if(|_| e.said == SignalKind::WentOn);
                 });
             }
-            Event::SignalHinted(e) => {
-                let seen = Seen { said: e.said, place: e.place, at };
-                self.on_launch(e.launch, |launch| {
+            Event::SignalInferred(e) => {
+                let seen = LastSignal { said: e.said, place: e.place, at };
+                self.update_launch(e.launch, |launch| {
                     launch.watch.hints.insert(e.by, seen);
                 });
             }
-            Event::ThreadMoved(e) => self.move_on(e, at),
+            Event::ThreadSwitched(e) => self.switch_thread(e, at),
             Event::PaneSeen(e) => {
-                self.on_launch(e.launch, |launch| launch.watch.pane = Some(e.sight));
+                self.update_launch(e.launch, |launch| launch.watch.pane = Some(e.sight));
             }
             Event::ClaimMade(_)
-            | Event::FactTold(_)
-            | Event::ResultTold(_)
+            | Event::FactReported(_)
+            | Event::ResultReported(_)
             | Event::RequestOpened(_)
             | Event::RequestSettled(_)
             | Event::RequestContradicted(_)
@@ -210,25 +211,25 @@ impl Session {
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
             | Event::MessageTyped(_)
-            | Event::MessageUnproved(_)
+            | Event::MessageUnconfirmed(_)
             | Event::MessageRefused(_)
-            | Event::MessageLost(_) => self.apply_speech(at, event),
-            Event::ResultAsked(_)
+            | Event::MessageLost(_) => self.apply_communication(at, event),
+            Event::ResultRequested(_)
             | Event::ReworkSent(_)
             | Event::SnapshotTaken(_)
             | Event::SnapshotFailed(_)
             | Event::CheckFinished(_)
             | Event::AttemptCancelled(_)
             | Event::AttemptSuperseded(_)
-            | Event::ThreadLeft(_)
+            | Event::ThreadRestarted(_)
             | Event::AttemptStopped(_)
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
-            Event::HookFinished(e) => self.end_hook(e),
-            Event::EffectShort(e) => self.wait_for_room(e, at),
+            Event::HookFinished(e) => self.finish_hook(e),
+            Event::EffectShortage(e) => self.record_shortage(e, at),
             Event::EffectRetried(e) => self.retry(e),
             Event::ReactionDone(e) => self.carry_out(e, at),
-            Event::AgentReplaced(e) => self.take_over(&e.from),
+            Event::AgentReplaced(e) => self.switch_to_successor(&e.from),
         }
     }
 
@@ -238,7 +239,7 @@ impl Session {
         match event {
             Event::LaunchStarted(e) => {
                 let child = Some(e.child.clone());
-                self.set_phase(e.launch, LaunchPhase::Running { child, sight: Sight::Seen });
+                self.set_phase(e.launch, LaunchPhase::Running { child, sight: Visibility::Seen });
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
                     launch.followed = Some(at);
@@ -250,27 +251,27 @@ impl Session {
                         (stop.step, stop.since) = (StopStep::Kill, at);
                     }
                 }
-                self.expect_what_was_given(e.launch);
-                self.begin_with_resumption(e.launch);
+                self.mark_idle_at_prompt(e.launch);
+                self.settle_resume_message(e.launch);
                 if self.launches.len() == 1 {
-                    self.owe_hook(HookEvent::Started, at);
+                    self.queue_hook(HookEvent::Started, at);
                 }
             }
             Event::LaunchAdopted(e) => {
-                let sight = if e.child.is_some() { Sight::Seen } else { Sight::Unknown };
+                let sight = if e.child.is_some() { Visibility::Seen } else { Visibility::Unknown };
                 self.set_phase(e.launch, LaunchPhase::Running { child: e.child.clone(), sight });
-                self.on_launch(e.launch, |launch| {
+                self.update_launch(e.launch, |launch| {
                     launch.adopted = true;
                     launch.stream.heard = at;
                     launch.stream.turn = TurnState::Over;
                 });
-                self.owe_hook(HookEvent::Started, at);
+                self.queue_hook(HookEvent::Started, at);
             }
             Event::LaunchFailed(e) => {
                 self.set_phase(e.launch, LaunchPhase::Failed { reason: e.reason.clone() });
             }
             Event::LaunchFollowed(e) => {
-                self.on_launch(e.launch, |launch| launch.followed = Some(at));
+                self.update_launch(e.launch, |launch| launch.followed = Some(at));
             }
             Event::ProcessEnded(e) => {
                 self.set_phase(e.launch, LaunchPhase::Ended { end: e.end, by: e.by, at });
@@ -278,27 +279,27 @@ impl Session {
             Event::ProcessUnobserved(e) => {
                 self.set_phase(e.launch, LaunchPhase::Unobserved { why: e.why.clone(), at });
             }
-            Event::ProcessUnknown(e) => self.set_sight(e.launch, Sight::Unknown),
-            Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
-            Event::ProcessSuspended(e) => self.on_launch(e.launch, |launch| {
+            Event::ProcessUnknown(e) => self.set_visibility(e.launch, Visibility::Unknown),
+            Event::ProcessSeen(e) => self.set_visibility(e.launch, Visibility::Seen),
+            Event::ProcessSuspended(e) => self.update_launch(e.launch, |launch| {
                 launch.watch.suspended = e.suspended;
                 // Time spent suspended does not count as silence.
                 launch.stream.heard = at;
             }),
-            Event::PeopleAttached(e) => {
-                self.on_launch(e.launch, |launch| {
+            Event::ViewersChanged(e) => {
+                self.update_launch(e.launch, |launch| {
                     (launch.people, launch.attended) = (e.people, Some(at));
                 });
             }
-            Event::TreeGone(e) => {
-                let gone = Gone { leftovers: e.leftovers, verified: e.verified };
-                self.on_launch(e.launch, |launch| launch.gone = Some(gone));
+            Event::ProcessTreeReaped(e) => {
+                let gone = ProcessTreeExit { leftovers: e.leftovers, verified: e.verified };
+                self.update_launch(e.launch, |launch| launch.gone = Some(gone));
             }
-            Event::StopAsked(e) => {
-                let stop = Stop { why: e.why, step: e.step, since: at };
-                self.on_launch(e.launch, |launch| launch.stop = Some(stop));
+            Event::StopRequested(e) => {
+                let stop = StopProgress { why: e.why, step: e.step, since: at };
+                self.update_launch(e.launch, |launch| launch.stop = Some(stop));
             }
-            Event::StopEscalated(e) => self.on_launch(e.launch, |launch| {
+            Event::StopEscalated(e) => self.update_launch(e.launch, |launch| {
                 if let Some(stop) = &mut launch.stop {
                     (stop.step, stop.since) = (e.step, at);
                 }
@@ -312,13 +313,13 @@ impl Session {
     fn apply_stream(&mut self, at: Moment, event: &Event) {
         match event {
             Event::StreamReady(e) => {
-                self.heard(e.launch, at, e.cursor);
+                self.record_heard(e.launch, at, e.cursor);
                 self.thread = e.thread.clone().or(self.thread.take());
-                self.on_launch(e.launch, |launch| launch.stream.ready = true);
+                self.update_launch(e.launch, |launch| launch.stream.ready = true);
             }
             Event::TurnStarted(e) => {
-                self.heard(e.launch, at, e.cursor);
-                self.on_launch(e.launch, |launch| {
+                self.record_heard(e.launch, at, e.cursor);
+                self.update_launch(e.launch, |launch| {
                     launch.stream.begin_turn(e.turn.clone());
                     launch.watch.turned = Some(at);
                     launch.watch.approved = None;
@@ -327,23 +328,25 @@ impl Session {
             }
             Event::TurnEnded(e) => self.end_turn(e, at),
             Event::StreamRefused(e) => {
-                self.heard(e.launch, at, e.cursor);
-                self.on_launch(e.launch, |launch| launch.stream.refused = Some(e.reason.clone()));
+                self.record_heard(e.launch, at, e.cursor);
+                self.update_launch(e.launch, |launch| {
+                    launch.stream.refused = Some(e.reason.clone())
+                });
             }
             Event::StreamUnreachable(e) => {
-                self.heard(e.launch, at, e.cursor);
-                self.on_launch(e.launch, |launch| {
+                self.record_heard(e.launch, at, e.cursor);
+                self.update_launch(e.launch, |launch| {
                     launch.stream.refused = Some(e.reason.clone());
                     launch.stream.unreachable = true;
                 });
             }
             Event::GoalChanged(e) => self.change_goal(e, at),
-            Event::TurnMissing(e) => self.on_launch(e.launch, |launch| {
+            Event::TurnMissing(e) => self.update_launch(e.launch, |launch| {
                 launch.stream.goal = false;
                 launch.stream.forget_expected_turn();
             }),
             Event::AgentWarned(e) => {
-                self.heard(e.launch, at, e.cursor);
+                self.record_heard(e.launch, at, e.cursor);
                 self.warnings.push(e.text.clone());
             }
             Event::LimitSlot(e) => {
@@ -356,8 +359,14 @@ impl Session {
                 let detail = self.limited.take().map(|limited| limited.detail).unwrap_or_default();
                 let text = format!("{}\n\n{detail}", crate::prompt::LIMIT_LIFTED);
                 let (no, waits) = (self.attempt().no, self.attempt().limit_waits);
-                self.queue(format!("lifted-{no}-{waits}"), MessageKind::Continue, text, None, None);
-                self.expect_a_turn(at);
+                self.queue(
+                    format!("lifted-{no}-{waits}"),
+                    AgentMessageKind::Continue,
+                    text,
+                    None,
+                    None,
+                );
+                self.expect_turn(at);
             }
             Event::BudgetRaised(e) => {
                 self.budget.tokens = e.tokens.or(self.budget.tokens);
@@ -365,45 +374,47 @@ impl Session {
             }
             Event::StreamHeard(e) => {
                 self.break_silence(e.launch);
-                self.on_launch(e.launch, |launch| {
+                self.update_launch(e.launch, |launch| {
                     launch.stream.heard.mono_ms = e.heard_ms;
                     launch.stream.silent = false;
                 });
             }
             Event::StreamSilent(e) => {
-                self.on_launch(e.launch, |launch| launch.stream.silent = true)
+                self.update_launch(e.launch, |launch| launch.stream.silent = true)
             }
             Event::StreamRetrying(e) => {
                 // Retrying is not progress: the silence window continues.
-                self.on_launch(e.launch, |launch| {
+                self.update_launch(e.launch, |launch| {
                     launch.stream.retrying = true;
                     launch.stream.retrying_why = Some(e.detail.clone());
                     launch.cursor = launch.cursor.max(e.cursor);
                 });
             }
-            Event::StreamClosed(e) => self.on_launch(e.launch, |launch| {
+            Event::StreamClosed(e) => self.update_launch(e.launch, |launch| {
                 launch.stream.closed = Some(at);
                 launch.cursor = launch.cursor.max(e.cursor);
             }),
             Event::StreamSettled(e) => {
-                self.on_launch(e.launch, |launch| launch.stream.settled = true)
+                self.update_launch(e.launch, |launch| launch.stream.settled = true)
             }
             Event::OutputOversized(e) => {
-                self.heard(e.launch, at, e.cursor);
-                self.on_launch(e.launch, |launch| launch.oversized = true);
+                self.record_heard(e.launch, at, e.cursor);
+                self.update_launch(e.launch, |launch| launch.oversized = true);
             }
-            Event::OutputAtLimit(e) => self.on_launch(e.launch, |launch| launch.at_limit = true),
+            Event::OutputAtLimit(e) => {
+                self.update_launch(e.launch, |launch| launch.at_limit = true)
+            }
             Event::OutputNoRoom(e) => {
-                self.on_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
+                self.update_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
             }
-            Event::OutputFlows(e) => self.on_launch(e.launch, |launch| launch.no_room = None),
-            Event::OutputLost(e) => self.on_launch(e.launch, |launch| {
+            Event::OutputResumed(e) => self.update_launch(e.launch, |launch| launch.no_room = None),
+            Event::OutputLost(e) => self.update_launch(e.launch, |launch| {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;
             }),
             Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
             Event::ReportsRefused(e) => {
-                self.on_launch(e.launch, |launch| launch.reports.refused = true);
+                self.update_launch(e.launch, |launch| launch.reports.refused = true);
             }
             Event::LimitRaised(e) => {
                 self.output_limit = e.bytes;
@@ -411,31 +422,31 @@ impl Session {
                     launch.at_limit = false;
                 }
             }
-            Event::ProgressTold(e) => {
-                self.set_waits_for_input(Some(e.launch), false);
+            Event::ProgressReported(e) => {
+                self.set_awaits_input(Some(e.launch), false);
                 // On the stream, progress is limited to one report per second.
                 if e.cursor.is_none() {
                     self.count_report(e.launch, 0);
                 }
-                self.heard(e.launch, at, e.cursor.unwrap_or_default());
+                self.record_heard(e.launch, at, e.cursor.unwrap_or_default());
                 self.progress = Some(e.progress);
             }
-            Event::UsageTold(e) => {
-                self.heard(e.launch, at, e.cursor);
+            Event::UsageReported(e) => {
+                self.record_heard(e.launch, at, e.cursor);
                 self.usage.add(e.usage);
             }
-            Event::ContextTold(e) => {
-                self.heard(e.launch, at, e.cursor);
+            Event::ContextReported(e) => {
+                self.record_heard(e.launch, at, e.cursor);
                 self.context = Some(e.context);
             }
             Event::ContextCompacted(e) => {
-                self.heard(e.launch, at, e.cursor);
+                self.record_heard(e.launch, at, e.cursor);
                 // The new usage is not reported yet.
                 self.context = None;
                 self.compactions = self.compactions.saturating_add(1);
                 self.compacting = self.compacting.filter(|asked| asked.turn);
             }
-            Event::ContextKept(e) => {
+            Event::CompactionFailed(e) => {
                 self.advance_cursor(Some(e.launch), e.cursor, at);
                 self.compacting = None;
             }
@@ -445,7 +456,7 @@ impl Session {
 
     /// Folds claims, requests and messages.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
-    fn apply_speech(&mut self, at: Moment, event: &Event) {
+    fn apply_communication(&mut self, at: Moment, event: &Event) {
         match event {
             Event::ClaimMade(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
@@ -461,20 +472,20 @@ impl Session {
                 };
                 self.take_claim(claim, e.standing, at);
             }
-            Event::FactTold(e) => {
+            Event::FactReported(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
-                self.set_waits_for_input(e.launch, false);
+                self.set_awaits_input(e.launch, false);
                 if let Some(launch) = e.launch {
                     self.count_report(launch, e.value.len());
                 }
-                if e.standing == Standing::Applied {
+                if e.standing == ReportStatus::Applied {
                     let value = shortened(&e.value, MAX_TEXT_KEPT);
                     push_bounded(&mut self.facts, Fact { kind: e.fact, value, at }, MAX_FACTS_KEPT);
                 }
             }
-            Event::ResultTold(e) => {
+            Event::ResultReported(e) => {
                 self.advance_cursor(Some(e.launch), Some(e.cursor), at);
-                if e.standing == Standing::Applied {
+                if e.standing == ReportStatus::Applied {
                     self.attempt_mut().result = Some(e.result.clone());
                 }
             }
@@ -496,44 +507,44 @@ impl Session {
             Event::RequestRuled(e) => {
                 let ruled = self.requests.iter_mut().find(|request| request.id == e.request);
                 if let Some(request) = ruled {
-                    request.fate = Fate::Answered;
-                    let answer = answer_to(request, &e.reply);
+                    request.fate = RequestStatus::Answered;
+                    let answer = answer_message(request, &e.reply);
                     self.queue(answer.key, answer.kind, answer.text, answer.request, answer.reply);
                 }
             }
-            Event::ToolCalled(e) => self.take_call(e, at),
-            Event::ToolAnswered(e) => self.return_call(e),
+            Event::ToolCalled(e) => self.record_call(e, at),
+            Event::ToolAnswered(e) => self.queue_call_result(e),
             Event::MessageQueued(e) => {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
-                self.set_waits_for_input(Some(e.launch), false);
-                self.begin_what_was_asked(&e.key, e.launch, at);
-                self.expect_what_was_approved(&e.key, e.launch, at);
-                self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
+                self.set_awaits_input(Some(e.launch), false);
+                self.record_delivery(&e.key, e.launch, at);
+                self.remember_approval(&e.key, e.launch, at);
+                self.settle_message(&e.key, DeliveryStatus::Delivered { launch: e.launch });
             }
             Event::MessageTyped(e) => {
-                let typed = Typed { launch: e.launch, at, way: e.way };
-                self.on_message(&e.key, |message| {
-                    message.typed = (e.way != Way::Untyped).then_some(typed);
-                    message.unproved = why_it_waits(e.way);
+                let typed = TypedInput { launch: e.launch, at, way: e.way };
+                self.update_message(&e.key, |message| {
+                    message.typed = (e.way != TypingState::Untyped).then_some(typed);
+                    message.unproved = unconfirmed_reason(e.way);
                 });
             }
-            Event::MessageUnproved(e) => self.on_message(&e.key, |message| {
+            Event::MessageUnconfirmed(e) => self.update_message(&e.key, |message| {
                 message.typed = None;
                 message.unproved = Some(e.reason.clone());
             }),
-            Event::MessageRefused(e) => self.take_refusal(e, at),
+            Event::MessageRefused(e) => self.record_refusal(e, at),
             Event::MessageLost(e) => {
-                if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
+                if self.message_kind(&e.key) == Some(AgentMessageKind::Interrupt) {
                     // The turn may have ended because it was interrupted at the screen.
                     let attempt = self.attempt_mut();
                     attempt.held = attempt.was_interrupted();
-                    self.forget_what_went_with(&e.key, &e.reason);
+                    self.drop_interrupt_text(&e.key, &e.reason);
                 }
                 self.settle_message(
                     &e.key,
-                    MessageFate::Undeliverable { reason: e.reason.clone() },
+                    DeliveryStatus::Undeliverable { reason: e.reason.clone() },
                 );
             }
             _ => unreachable!("apply() sends only events about speech here"),
@@ -544,19 +555,25 @@ impl Session {
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_attempt(&mut self, at: Moment, event: &Event) {
         match event {
-            Event::ResultAsked(e) => {
+            Event::ResultRequested(e) => {
                 self.attempt_mut().result_asked = Some(at);
-                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new(), None, None);
-                self.expect_a_turn(at);
+                self.queue(
+                    e.key.clone(),
+                    AgentMessageKind::ResultWanted,
+                    String::new(),
+                    None,
+                    None,
+                );
+                self.expect_turn(at);
             }
             Event::ReworkSent(e) => {
                 let attempt = self.attempt_mut();
                 attempt.reworks += 1;
                 attempt.claim = None;
                 attempt.result_asked = None;
-                attempt.verifying.void();
-                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone(), None, None);
-                self.expect_a_turn(at);
+                attempt.verifying.discard();
+                self.queue(e.key.clone(), AgentMessageKind::Rework, e.text.clone(), None, None);
+                self.expect_turn(at);
             }
             Event::SnapshotTaken(e) => self.take_snapshot(e),
             Event::SnapshotFailed(e) => {
@@ -567,7 +584,7 @@ impl Session {
             }
             Event::AttemptCancelled(e) => self.attempt_mut().cancelled = Some(e.because.clone()),
             Event::AttemptSuperseded(_) => self.attempt_mut().superseded = true,
-            Event::ThreadLeft(_) => (self.thread, self.context) = (None, None),
+            Event::ThreadRestarted(_) => (self.thread, self.context) = (None, None),
             Event::AttemptStopped(e) => {
                 self.attempt_mut().stopped = Some((e.cause, e.detail.clone()));
             }
@@ -577,19 +594,19 @@ impl Session {
                 let sealed = self.attempt().is_sealed();
                 self.attempt_mut().resolutions.push(resolution);
                 if sealed {
-                    self.owe_state_hook(e.state, at);
+                    self.queue_state_hook(e.state, at);
                 }
             }
             Event::AttemptSealed(e) => {
                 self.attempt_mut().sealed = Some(e.sealed.clone());
-                self.owe_state_hook(e.sealed.judgement.state, at);
+                self.queue_state_hook(e.sealed.judgement.state, at);
             }
             _ => unreachable!("apply() sends only events about an attempt here"),
         }
     }
 
     /// Updates the shown state and its start, which windows and hooks are based on.
-    fn after(&mut self, at: Moment) {
+    fn update_shown_state(&mut self, at: Moment) {
         if self.attempt().is_sealed() {
             return;
         }
@@ -609,28 +626,28 @@ impl Session {
         if attempt.shown != state {
             (attempt.shown, attempt.since) = (state, at);
             if !state.is_terminal() || bug!(OutcomeAnnouncedTwice) {
-                self.owe_state_hook(state, at);
+                self.queue_state_hook(state, at);
             }
         }
-        self.keep_occasions(at);
+        self.update_occasions(at);
     }
 
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
-        self.attempts.push(Attempt::opened(no, instruction, at));
-        self.owe_place_again(no);
+        self.attempts.push(Attempt::open(no, instruction, at));
+        self.retry_worktree(no);
         (self.handing_over, self.limited, self.dismissed) = (None, None, None);
         self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being stopped gets no new instruction: the next launch waits for its end.
-        let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
+        let free = |launch: &&mut Launch| launch.may_be_running() && launch.stop.is_none();
         if let Some(launch) = self.launches.last_mut().filter(free) {
             launch.attempt = no;
-            self.expect_a_turn(at);
+            self.expect_turn(at);
         }
     }
 
     /// Retries a failed worktree or setup for the next attempt: the user may have fixed its cause.
-    fn owe_place_again(&mut self, attempt: u32) {
+    fn retry_worktree(&mut self, attempt: u32) {
         if matches!(self.work, WorkState::Failed { .. }) {
             (self.work, self.work_for) = (WorkState::Owed, attempt);
         }
@@ -643,25 +660,25 @@ impl Session {
     }
 
     /// Expects a turn of a running agent. Until it begins, the agent counts as active, not idle.
-    pub(super) fn expect_a_turn(&mut self, at: Moment) {
+    pub(super) fn expect_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
-            launch.stream.expect_a_turn(at);
+            launch.stream.expect_turn(at);
         }
     }
 
     fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
-        self.heard(e.launch, at, e.cursor);
+        self.record_heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
         // Messages that could not be typed before can be retried.
         self.messages.iter_mut().for_each(|message| {
             message.unproved = None;
-            if message.fate != MessageFate::Queued {
+            if message.fate != DeliveryStatus::Queued {
                 message.text.clear();
             }
         });
         // An agent without instructions has nothing left to do after its turn.
         let takes_more = self.spec.agent.driver.has_protocol();
-        self.on_launch(e.launch, |launch| {
+        self.update_launch(e.launch, |launch| {
             launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
             launch.watch.turned = Some(at);
             launch.watch.approved = None;
@@ -670,19 +687,19 @@ impl Session {
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
         // The result of a compaction says nothing about the work. A turn that was open before it is not
         // part of it.
-        let own = |asked: &Compacting| asked.launch == e.launch && asked.turn;
+        let own = |asked: &Compaction| asked.launch == e.launch && asked.turn;
         let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
         if !current || compacted || self.attempt().is_sealed() {
             return;
         }
-        self.attempt_mut().turn_ended(e);
+        self.attempt_mut().record_turn_end(e);
         match &e.end {
             TurnEnd::Ok => self.expect_own_turn(e.launch, at),
             TurnEnd::Interrupted => {
                 // An interrupted turn is unfinished: the user who interrupted it decides how to
                 // continue.
                 self.attempt_mut().held = true;
-                self.go_on_with_what_waits(at);
+                self.expect_queued_turn(at);
             }
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
             TurnEnd::Limited { detail, .. }
@@ -690,7 +707,7 @@ impl Session {
             {
                 self.take_turn_error(e.launch, detail, at);
             }
-            TurnEnd::Limited { until_ms, detail } => self.wait_for_the_limit(*until_ms, detail, at),
+            TurnEnd::Limited { until_ms, detail } => self.wait_for_limit(*until_ms, detail, at),
         }
     }
 
@@ -706,20 +723,20 @@ impl Session {
 
     /// Waits for the account's usage limit. The limit is not a claim about the work: the turn continues
     /// when it has passed.
-    fn wait_for_the_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
+    fn wait_for_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
         let bounds = &self.spec.bounds;
         let wait = match until_ms {
             Some(until) => until.saturating_sub(u64::try_from(at.wall_ms).unwrap_or(0)),
             None => bounds.limit_wait_ms,
         };
         let jitter = match &self.spec.agent.carried.account {
-            Some(account) => jitter_of(account, bounds.limit_jitter_ms),
+            Some(account) => text_jitter_ms(account, bounds.limit_jitter_ms),
             None => self.id.jitter_ms(bounds.limit_jitter_ms),
         };
         let until_mono_ms = at.mono_ms.saturating_add(wait).saturating_add(jitter);
         self.attempt_mut().limit_waits += 1;
-        self.limited = Some(Limited { detail: detail.to_owned(), since: at, until_mono_ms });
-        self.expect_a_turn(at);
+        self.limited = Some(LimitWait { detail: detail.to_owned(), since: at, until_mono_ms });
+        self.expect_turn(at);
     }
 
     fn take_assignment(&mut self, assignment: &Assignment) {
@@ -733,12 +750,13 @@ impl Session {
 
     /// Returns the text for an agent that resumes after a crash, unless it never received its
     /// instruction.
-    fn continuation(&self, why: LaunchWhy) -> Option<String> {
-        if why != LaunchWhy::Crash {
+    fn continuation(&self, why: LaunchReason) -> Option<String> {
+        if why != LaunchReason::Crash {
             return None;
         }
         let died = self.current_launch()?;
-        let heard = |m: &Message| m.attempt == self.attempt().no && m.fate != MessageFate::Queued;
+        let heard =
+            |m: &AgentMessage| m.attempt == self.attempt().no && m.fate != DeliveryStatus::Queued;
         let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
         let instruction = self.attempt().instruction.as_deref();
         let instruction = died.stream.told.as_deref().or(instruction).unwrap_or_default();
@@ -747,49 +765,55 @@ impl Session {
     }
 
     /// Counts the resume or relaunch, and queues the continuation text.
-    fn resume(&mut self, why: LaunchWhy, continuation: Option<String>) {
-        if why == LaunchWhy::Retry {
+    fn resume(&mut self, why: LaunchReason, continuation: Option<String>) {
+        if why == LaunchReason::Retry {
             self.attempt_mut().relaunches += 1;
         }
-        if why != LaunchWhy::Crash {
+        if why != LaunchReason::Crash {
             return;
         }
         self.attempt_mut().resumes += 1;
         let (no, resumes) = (self.attempt().no, self.attempt().resumes);
         if let Some(text) = continuation {
-            self.queue(format!("continue-{no}-{resumes}"), MessageKind::Continue, text, None, None);
+            self.queue(
+                format!("continue-{no}-{resumes}"),
+                AgentMessageKind::Continue,
+                text,
+                None,
+                None,
+            );
         }
     }
 
     /// Counts a report against its launch's budget.
     pub(super) fn count_report(&mut self, launch: LaunchId, bytes: usize) {
-        self.on_launch(launch, |launch| launch.reports.add(bytes));
+        self.update_launch(launch, |launch| launch.reports.add(bytes));
     }
 
-    fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {
+    fn take_claim(&mut self, claim: Claim, standing: ReportStatus, at: Moment) {
         match standing {
-            Standing::Applied => {
-                self.set_waits_for_input(claim.launch, claim.kind == ClaimKind::NeedsInput);
+            ReportStatus::Applied => {
+                self.set_awaits_input(claim.launch, claim.kind == ClaimKind::NeedsInput);
                 self.attempt_mut().claim = Some(claim);
             }
-            Standing::Recorded => {}
-            Standing::RecordedLate => {
+            ReportStatus::Recorded => {}
+            ReportStatus::RecordedLate => {
                 let text = claim.text.map(|text| shortened(&text, MAX_TEXT_KEPT));
                 let claim = Claim { text, ..claim };
                 push_bounded(&mut self.attempt_mut().late_claims, claim, MAX_LATE_CLAIMS_KEPT);
-                self.owe_hook(HookEvent::LateClaim, at);
+                self.queue_hook(HookEvent::LateClaim, at);
             }
         }
     }
 
     fn open_request(&mut self, e: &RequestOpened, at: Moment) {
-        self.heard(e.launch, at, e.cursor);
+        self.record_heard(e.launch, at, e.cursor);
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
         let known = self.requests.iter().any(|request| request.id == e.request);
         // An older launch no longer waits for its requests. Its earlier requests stay as they were.
         let fate = match (current, known) {
-            (true, _) => Fate::Open,
-            (false, false) => Fate::Void,
+            (true, _) => RequestStatus::Open,
+            (false, false) => RequestStatus::Void,
             (false, true) => return,
         };
         self.requests.retain(|request| request.id != e.request);
@@ -827,22 +851,24 @@ impl Session {
     pub(super) fn void_verdict(&mut self, launch: LaunchId) {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
-            self.attempt_mut().verifying.void();
+            self.attempt_mut().verifying.discard();
         }
     }
 
     /// Marks a terminal as idle if it has no text on its command line: it waits at its prompt.
-    fn expect_what_was_given(&mut self, launch: LaunchId) {
+    fn mark_idle_at_prompt(&mut self, launch: LaunchId) {
         let driver = self.spec.agent.driver;
-        let waits = driver.has_terminal() && driver.has_protocol() && self.given(launch).is_none();
+        let waits = driver.has_terminal()
+            && driver.has_protocol()
+            && self.command_line_message(launch).is_none();
         if waits {
-            self.on_launch(launch, |launch| launch.stream.turn = TurnState::Over);
+            self.update_launch(launch, |launch| launch.stream.turn = TurnState::Over);
         }
     }
 
-    pub(super) fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
+    pub(super) fn record_heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
         self.break_silence(launch);
-        self.on_launch(launch, |launch| {
+        self.update_launch(launch, |launch| {
             launch.stream.heard = at;
             launch.stream.silent = false;
             launch.stream.retrying = false;
@@ -865,23 +891,23 @@ impl Session {
         at: Moment,
     ) {
         if let (Some(launch), Some(cursor)) = (launch, cursor) {
-            self.heard(launch, at, cursor);
+            self.record_heard(launch, at, cursor);
         }
     }
 
     fn set_phase(&mut self, launch: LaunchId, phase: LaunchPhase) {
-        self.on_launch(launch, |launch| launch.phase = phase);
+        self.update_launch(launch, |launch| launch.phase = phase);
     }
 
-    fn set_sight(&mut self, launch: LaunchId, seen: Sight) {
-        self.on_launch(launch, |launch| {
+    fn set_visibility(&mut self, launch: LaunchId, seen: Visibility) {
+        self.update_launch(launch, |launch| {
             if let LaunchPhase::Running { sight, .. } = &mut launch.phase {
                 *sight = seen;
             }
         });
     }
 
-    pub(super) fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
+    pub(super) fn update_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
         if let Some(launch) = self.launch_mut(launch) {
             change(launch);
         }

@@ -54,7 +54,7 @@ impl HookEvent {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             HookEvent::Opened => "opened",
             HookEvent::Started => "started",
@@ -67,7 +67,7 @@ impl HookEvent {
 
 impl fmt::Display for HookEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "session.{}", self.word())
+        write!(f, "session.{}", self.as_str())
     }
 }
 
@@ -105,7 +105,7 @@ pub struct HookKey {
 
 /// A pending hook, with the state at the time it became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookOwed {
+pub struct PendingHook {
     pub key: HookKey,
     pub attempt: u32,
     pub state: State,
@@ -132,24 +132,29 @@ pub enum HookEnd {
 
 /// A finished hook, kept for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookEnded {
+pub struct FinishedHook {
     pub key: HookKey,
     pub end: HookEnd,
 }
 
 /// The pending hooks of a session.
 impl Session {
-    pub(super) fn owe_state_hook(&mut self, state: State, at: Moment) {
+    pub(super) fn queue_state_hook(&mut self, state: State, at: Moment) {
         if let Some(event) = HookEvent::for_state(state) {
-            self.owe_hook(event, at);
+            self.queue_hook(event, at);
         }
     }
 
-    pub(super) fn owe_hook(&mut self, event: HookEvent, at: Moment) {
-        self.owe_hook_of(event, None, at);
+    pub(super) fn queue_hook(&mut self, event: HookEvent, at: Moment) {
+        self.queue_reaction_hook(event, None, at);
     }
 
-    pub(super) fn owe_hook_of(&mut self, event: HookEvent, reaction: Option<String>, at: Moment) {
+    pub(super) fn queue_reaction_hook(
+        &mut self,
+        event: HookEvent,
+        reaction: Option<String>,
+        at: Moment,
+    ) {
         if !self.spec.hooks.contains_key(&event) {
             return;
         }
@@ -157,7 +162,7 @@ impl Session {
         *no += u32::from(!bug!(HookKeyReused));
         let key = HookKey { event, no: *no };
         let judgement = self.judgement();
-        self.hooks.push(HookOwed {
+        self.hooks.push(PendingHook {
             key,
             attempt: self.attempt().no,
             state: judgement.state,
@@ -167,9 +172,9 @@ impl Session {
         });
     }
 
-    pub(super) fn end_hook(&mut self, e: &HookFinished) {
+    pub(super) fn finish_hook(&mut self, e: &HookFinished) {
         self.hooks.retain(|hook| hook.key != e.key);
-        self.hooks_ended.push(HookEnded { key: e.key, end: e.end.clone() });
+        self.hooks_ended.push(FinishedHook { key: e.key, end: e.end.clone() });
         let surplus = self.hooks_ended.len().saturating_sub(MAX_HOOKS_KEPT);
         self.hooks_ended.drain(..surplus);
     }

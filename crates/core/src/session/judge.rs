@@ -2,15 +2,15 @@
 
 use super::{
     attempt::{Attempt, ClaimSource},
-    launch::{Launch, LaunchPhase, StopWhy},
+    launch::{Launch, LaunchPhase, StopReason},
     state::Session,
 };
 use crate::{
     lifecycle::{
-        Activity, Cause, ClaimKind, Flag, Judgement, Overlay, Process, State, Verification, judge,
-        table,
+        Activity, Cause, ClaimKind, Flag, Judgement, ProcessFact, State, StateOverlay,
+        Verification, apply_overlay, judge_facts_by_table,
     },
-    verdict::{Evidence, Refuted, Verdict},
+    verdict::{CheckRefutation, Evidence, Verdict},
 };
 
 impl Session {
@@ -22,7 +22,7 @@ impl Session {
             (Some(sealed), None) => sealed.judgement.clone(),
             (None, _) | (Some(_), Some(_)) => self.judge_facts(),
         };
-        judged.with(self.notes())
+        judged.with(self.status_flags())
     }
 
     /// Returns the state after the last event.
@@ -38,13 +38,18 @@ impl Session {
     /// Judges the current attempt by its facts, sealed or not.
     pub(super) fn judge_facts(&self) -> Judgement {
         let attempt = self.attempt();
-        let found = table(self.claim(), self.process(), self.activity(), &self.verification());
-        let found = blame_the_turn(attempt, found);
-        let mut found = blame_unrun_checks(&self.verification(), found);
+        let found = judge_facts_by_table(
+            self.claim(),
+            self.process(),
+            self.activity(),
+            &self.verification(),
+        );
+        let found = attribute_turn_error(attempt, found);
+        let mut found = attribute_unrun_checks(&self.verification(), found);
         if !self.answer_resumes() {
             found.flags.remove(&Flag::AnswerResumes);
         }
-        judge(&self.overlay(), found).with(self.evidence_flags())
+        apply_overlay(&self.overlay(), found).with(self.evidence_flags())
     }
 
     /// The claim fact. An agent that ended with an open request still needs the answer.
@@ -56,8 +61,8 @@ impl Session {
     }
 
     /// The process fact. Before the first launch nothing has ended.
-    pub fn process(&self) -> Process {
-        self.current_launch().map_or(Process::Alive, Launch::process)
+    pub fn process(&self) -> ProcessFact {
+        self.current_launch().map_or(ProcessFact::Alive, Launch::process)
     }
 
     /// The activity fact.
@@ -72,11 +77,11 @@ impl Session {
         if !self.spec.checks.is_empty()
             && let Some(reason) = &verifying.failed
         {
-            return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
+            return Verification::Failed(CheckRefutation::NoSnapshot { reason: reason.clone() });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
             // Checks written by an agent prove nothing, but may refute.
-            (Verdict::Passed(_), true) if !self.spec.can_be_proved() => Verification::None,
+            (Verdict::Passed(_), true) if !self.spec.has_trusted_check() => Verification::None,
             (Verdict::Passed(passed), true) => Verification::Passed(passed),
             (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
             (Verdict::Open, _) | (Verdict::Passed(_) | Verdict::Refuted(_), false) => {
@@ -103,21 +108,26 @@ impl Session {
     /// Whether checks are pending or running: the facts show an outcome, and the tree has no verdict
     /// yet.
     pub fn wants_verdict(&self) -> bool {
-        self.is_unproved()
+        self.lacks_verdict()
             && !self.attempt().is_decided()
             && !self.is_blocked()
-            && !self.is_paused()
-            && table(self.claim(), self.process(), self.activity(), &Verification::None)
-                .is_terminal()
+            && !self.is_paused_at_limit()
+            && judge_facts_by_table(
+                self.claim(),
+                self.process(),
+                self.activity(),
+                &Verification::None,
+            )
+            .is_terminal()
     }
 
     /// Whether there are checks without a verdict yet.
-    pub(super) fn is_unproved(&self) -> bool {
-        !self.spec.checks.is_empty() && !self.is_judged() && !self.tree_keeps_moving()
+    pub(super) fn lacks_verdict(&self) -> bool {
+        !self.spec.checks.is_empty() && !self.has_verdict() && !self.tree_keeps_moving()
     }
 
     /// Whether there is a verdict on a tree that is known to be stable.
-    fn is_judged(&self) -> bool {
+    fn has_verdict(&self) -> bool {
         let verifying = &self.attempt().verifying;
         let confirmed = verifying.confirmed || bug!(ConfirmationSkipped);
         verifying.failed.is_some() || (confirmed && self.verdict() != Verdict::Open)
@@ -133,41 +143,41 @@ impl Session {
 
     pub(super) fn is_blocked(&self) -> bool {
         let asks = || self.open_requests().any(|request| request.blocks());
-        !self.has_ended() && (asks() || self.waiting_answer().is_some())
+        !self.has_ended() && (asks() || self.untyped_answer().is_some())
     }
 
-    fn overlay(&self) -> Overlay {
+    fn overlay(&self) -> StateOverlay {
         let attempt = self.attempt();
         if let Some(resolution) = attempt.resolutions.last() {
-            return Overlay::Resolved(resolution.state, resolution.cause);
+            return StateOverlay::Resolved(resolution.state, resolution.cause);
         }
         let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed);
         if attempt.cancelled.is_some() && !(bug!(CancelOverwrittenByClaim) && claimed) {
-            return Overlay::Cancelled;
+            return StateOverlay::Cancelled;
         }
         if attempt.superseded {
-            return Overlay::Superseded;
+            return StateOverlay::Superseded;
         }
         if let Some((cause, _)) = attempt.stopped {
-            return Overlay::Stopped(cause);
+            return StateOverlay::Stopped(cause);
         }
-        if self.is_paused() {
-            return Overlay::Limited;
+        if self.is_paused_at_limit() {
+            return StateOverlay::Limited;
         }
         let owed = self.wants_verdict() && !bug!(SealIgnoresOwedCheck);
         match (self.is_blocked(), self.tree_keeps_moving(), owed) {
-            (true, _, _) => Overlay::BlockingRequest,
-            (false, true, _) => Overlay::MovingTree,
-            (false, false, true) => Overlay::Verifying,
-            (false, false, false) if self.was_ended() => Overlay::Ended,
-            (false, false, false) => Overlay::None,
+            (true, _, _) => StateOverlay::BlockingRequest,
+            (false, true, _) => StateOverlay::MovingTree,
+            (false, false, true) => StateOverlay::Verifying,
+            (false, false, false) if self.ended_on_request() => StateOverlay::Ended,
+            (false, false, false) => StateOverlay::None,
         }
     }
 
     /// Whether its process ended because the user stopped it, or because its team ended.
-    pub(super) fn was_ended(&self) -> bool {
-        let why = self.stopped_for();
-        self.has_ended() && matches!(why, Some(StopWhy::Operator | StopWhy::TeamEnded))
+    pub(super) fn ended_on_request(&self) -> bool {
+        let why = self.stop_reason();
+        self.has_ended() && matches!(why, Some(StopReason::Operator | StopReason::TeamEnded))
     }
 
     /// Whether an answer resumes an agent that ended while it waited.
@@ -177,11 +187,11 @@ impl Session {
 
     fn evidence_flags(&self) -> Option<Flag> {
         match self.verification() {
-            Verification::Failed(Refuted::EmptyDiff) => Some(Flag::EmptyDiff),
-            Verification::Failed(Refuted::Unfinished { .. } | Refuted::NoSnapshot { .. }) => {
-                Some(Flag::ChecksUnfinished)
-            }
-            Verification::Failed(Refuted::Check { .. })
+            Verification::Failed(CheckRefutation::EmptyDiff) => Some(Flag::EmptyDiff),
+            Verification::Failed(
+                CheckRefutation::Unfinished { .. } | CheckRefutation::NoSnapshot { .. },
+            ) => Some(Flag::ChecksUnfinished),
+            Verification::Failed(CheckRefutation::Check { .. })
             | Verification::Passed(_)
             | Verification::None => None,
         }
@@ -189,15 +199,15 @@ impl Session {
 
     /// Whether the turns of a watched external agent cannot be observed. Then `idle` only means that no
     /// turn is known.
-    pub fn turns_are_unseen(&self) -> bool {
-        let watched = |launch: &Launch| launch.adopted && launch.may_live();
+    pub fn has_unobservable_turns(&self) -> bool {
+        let watched = |launch: &Launch| launch.adopted && launch.may_be_running();
         let adopted = !self.attempt().is_sealed() && self.current_launch().is_some_and(watched);
         // Codex starts the transcript of a conversation with its first prompt.
-        let recorded = self.spec.agent.driver.has_protocol() && self.has_record();
+        let recorded = self.spec.agent.driver.has_protocol() && self.has_transcript();
         adopted && !recorded
     }
 
-    fn has_record(&self) -> bool {
+    fn has_transcript(&self) -> bool {
         let adopted = self.spec.adopted.as_deref();
         let named = adopted.is_some_and(|one| one.rollout.is_some() || one.thread.is_some());
         named || self.thread.is_some()
@@ -212,21 +222,22 @@ impl Session {
 
     /// Whether its turn was interrupted and it waits for the user to continue.
     pub fn awaits_user(&self) -> bool {
-        let rests =
-            |launch: &Launch| launch.may_live() && launch.stop.is_none() && !launch.is_in_turn();
+        let rests = |launch: &Launch| {
+            launch.may_be_running() && launch.stop.is_none() && !launch.is_in_turn()
+        };
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         open && self.attempt().held && self.current_launch().is_some_and(rests)
     }
 
     /// Returns flags to show beside the state, also after the seal. They never change the outcome.
-    fn notes(&self) -> Vec<Flag> {
+    fn status_flags(&self) -> Vec<Flag> {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
         let caveats = &self.attempt().verifying.caveats;
         note(caveats.kept_at.is_some(), Flag::OffBranch);
         note(!caveats.left_out.is_empty(), Flag::LeftOut);
-        note(self.contradicted().next().is_some(), Flag::SettledOtherwise);
+        note(self.contradicted_requests().next().is_some(), Flag::SettledOtherwise);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         note(self.forged_records > 0, Flag::RecordForged);
@@ -236,32 +247,32 @@ impl Session {
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;
-            note(launch.is_being_ended(), Flag::Stopping);
-            note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
-            note(launch.no_room.is_some() && launch.may_live(), Flag::NoRoom);
+            note(launch.is_stopping(), Flag::Stopping);
+            note(launch.at_limit && launch.may_be_running(), Flag::OutputLimit);
+            note(launch.no_room.is_some() && launch.may_be_running(), Flag::NoRoom);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.reports.refused, Flag::ReportsRefused);
-            note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
-            note(launch.watch.suspended && launch.may_live(), Flag::Suspended);
-            note(self.turns_are_unseen(), Flag::TurnsUnseen);
+            note(launch.stream.retrying && launch.may_be_running(), Flag::Retrying);
+            note(launch.watch.suspended && launch.may_be_running(), Flag::Suspended);
+            note(self.has_unobservable_turns(), Flag::TurnsUnseen);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
             let unverified = gone.is_some_and(|gone| !gone.verified);
-            note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);
+            note(unverified || launch.is_stop_abandoned(), Flag::NotVerifiedGone);
         }
         notes
     }
 }
 
 /// Corrects the cause if a check could not be run: that is Provost's problem, not the work's.
-fn blame_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
+fn attribute_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
     let unrun = found.cause == Some(Cause::Verification) && verification.could_not_run();
     if unrun { found.because(Cause::ChecksNotRun) } else { found }
 }
 
 /// Corrects the cause if the agent's protocol ended the turn with an error: that is not the agent's own
 /// claim.
-fn blame_the_turn(attempt: &Attempt, found: Judgement) -> Judgement {
+fn attribute_turn_error(attempt: &Attempt, found: Judgement) -> Judgement {
     let by_turn =
         attempt.claim.as_ref().is_some_and(|claim| claim.source == ClaimSource::TurnError);
     match (found.state, found.cause) {

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::watch::Watch;
+use super::watch::LaunchWatch;
 use crate::{
     ids::LaunchId,
-    lifecycle::{Activity, Process},
+    lifecycle::{Activity, ProcessFact},
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},
     time::Moment,
 };
 
 /// A process identity that survives reuse of its pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub pid: i32,
     pub start_time: u64,
     pub boot_id: String,
@@ -28,7 +28,7 @@ pub struct Cursor {
 /// The reason for a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LaunchWhy {
+pub enum LaunchReason {
     First,
     /// An answer arrived for an agent that had ended while it waited.
     Answer,
@@ -47,7 +47,7 @@ pub enum LaunchWhy {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum ProcessExit {
     Exit(i32),
     Signal(i32),
 }
@@ -55,7 +55,7 @@ pub enum End {
 /// The party that ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndedBy {
+pub enum StoppedBy {
     Itself,
     Provost,
 }
@@ -77,7 +77,7 @@ pub enum TurnEnd {
 /// The reason Provost stops a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StopWhy {
+pub enum StopReason {
     /// The operator's `stop`: the process ends, the session stays.
     Operator,
     /// The attempt was cancelled, resolved, timed out or superseded.
@@ -124,8 +124,8 @@ impl StopStep {
 
 /// A stop in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
-    pub why: StopWhy,
+pub struct StopProgress {
+    pub why: StopReason,
     pub step: StopStep,
     pub since: Moment,
 }
@@ -137,12 +137,12 @@ pub enum LaunchPhase {
     Owed,
     Running {
         /// None if it was adopted by its transcript, and its process is unknown.
-        child: Option<Identity>,
-        sight: Sight,
+        child: Option<ProcessIdentity>,
+        sight: Visibility,
     },
     Ended {
-        end: End,
-        by: EndedBy,
+        end: ProcessExit,
+        by: StoppedBy,
         at: Moment,
     },
     /// It ended or was killed, unobserved. Reported only when none of its processes is left.
@@ -159,7 +159,7 @@ pub enum LaunchPhase {
 /// Whether the process can be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sight {
+pub enum Visibility {
     Seen,
     Unknown,
 }
@@ -209,7 +209,7 @@ pub struct Stream {
 
 impl Stream {
     /// Expects a turn. Until it begins, the agent counts as active. A turn that is open now stays open.
-    pub(super) fn expect_a_turn(&mut self, at: Moment) {
+    pub(super) fn expect_turn(&mut self, at: Moment) {
         self.expected |= self.turn == TurnState::Over;
         self.turn = TurnState::Open { turn: None };
         (self.heard, self.silent) = (at, false);
@@ -252,21 +252,21 @@ pub enum TurnState {
 
 /// The state of the process tree after its leader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
+pub struct ProcessTreeExit {
     pub leftovers: u32,
     pub verified: bool,
 }
 
 /// The number and size of a launch's reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reports {
+pub struct ReportUsage {
     pub count: u32,
     pub bytes: u64,
     /// Whether one was rejected.
     pub refused: bool,
 }
 
-impl Reports {
+impl ReportUsage {
     /// Whether a report of this many bytes fits into the launch's budget.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         self.count < MAX_REPORTS && self.bytes.saturating_add(bytes as u64) <= MAX_REPORT_BYTES
@@ -278,7 +278,7 @@ impl Reports {
     }
 
     fn is_empty(&self) -> bool {
-        *self == Reports::default()
+        *self == ReportUsage::default()
     }
 }
 
@@ -286,7 +286,7 @@ impl Reports {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub id: LaunchId,
-    pub why: LaunchWhy,
+    pub why: LaunchReason,
     /// The attempt that this launch serves now.
     pub attempt: u32,
     pub owed_at: Moment,
@@ -295,11 +295,11 @@ pub struct Launch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followed: Option<Moment>,
     /// Known once it was observed running, and from then on.
-    pub holder: Option<Identity>,
+    pub holder: Option<ProcessIdentity>,
     pub phase: LaunchPhase,
     pub stream: Stream,
-    pub stop: Option<Stop>,
-    pub gone: Option<Gone>,
+    pub stop: Option<StopProgress>,
+    pub gone: Option<ProcessTreeExit>,
     pub cursor: Cursor,
     pub at_limit: bool,
     /// The directory whose disk is full.
@@ -307,8 +307,8 @@ pub struct Launch {
     pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
-    #[serde(default, skip_serializing_if = "Reports::is_empty")]
-    pub reports: Reports,
+    #[serde(default, skip_serializing_if = "ReportUsage::is_empty")]
+    pub reports: ReportUsage,
     /// The number of users at the agent's own screen.
     pub people: u32,
     /// When a user last attached or detached.
@@ -316,7 +316,7 @@ pub struct Launch {
     pub attended: Option<Moment>,
     /// Observations outside its protocol.
     #[serde(default)]
-    pub watch: Watch,
+    pub watch: LaunchWatch,
     /// Whether it is an external agent: then it is only watched, and neither stopped nor suspected for
     /// its silence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -324,7 +324,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    pub(super) fn owed(id: LaunchId, why: LaunchWhy, attempt: u32, at: Moment) -> Self {
+    pub(super) fn pending(id: LaunchId, why: LaunchReason, attempt: u32, at: Moment) -> Self {
         let turn = TurnState::Open { turn: None };
         Launch {
             id,
@@ -359,10 +359,10 @@ impl Launch {
             no_room: None,
             output_lost: false,
             oversized: false,
-            reports: Reports::default(),
+            reports: ReportUsage::default(),
             people: 0,
             attended: None,
-            watch: Watch::default(),
+            watch: LaunchWatch::default(),
             adopted: false,
         }
     }
@@ -370,26 +370,27 @@ impl Launch {
     /// Whether a user is at its screen. Then it is neither asked for a result nor closed. Decisions of
     /// an operator still apply.
     pub fn is_attended(&self) -> bool {
-        self.may_live() && self.people > 0
+        self.may_be_running() && self.people > 0
     }
 
     /// The process fact of the table. A pending launch counts as alive: nothing has ended.
-    pub fn process(&self) -> Process {
+    pub fn process(&self) -> ProcessFact {
         match &self.phase {
-            LaunchPhase::Owed | LaunchPhase::Running { sight: Sight::Seen, .. } => Process::Alive,
-            LaunchPhase::Running { sight: Sight::Unknown, .. } | LaunchPhase::Unobserved { .. } => {
-                Process::Unknown
+            LaunchPhase::Owed | LaunchPhase::Running { sight: Visibility::Seen, .. } => {
+                ProcessFact::Alive
             }
+            LaunchPhase::Running { sight: Visibility::Unknown, .. }
+            | LaunchPhase::Unobserved { .. } => ProcessFact::Unknown,
             // It was killed as a leftover, so its own exit code is unknown.
-            LaunchPhase::Ended { by: EndedBy::Provost, .. } if self.is_leftover() => {
-                Process::Unknown
+            LaunchPhase::Ended { by: StoppedBy::Provost, .. } if self.is_leftover() => {
+                ProcessFact::Unknown
             }
             // An end that Provost caused says nothing about the work, and neither does a start that it
             // cancelled.
-            LaunchPhase::Ended { by: EndedBy::Provost, .. } => Process::Exit0,
-            LaunchPhase::Failed { .. } if self.stop.is_some() => Process::Exit0,
-            LaunchPhase::Ended { end: End::Exit(0), .. } => Process::Exit0,
-            LaunchPhase::Ended { .. } | LaunchPhase::Failed { .. } => Process::ExitN,
+            LaunchPhase::Ended { by: StoppedBy::Provost, .. } => ProcessFact::Exit0,
+            LaunchPhase::Failed { .. } if self.stop.is_some() => ProcessFact::Exit0,
+            LaunchPhase::Ended { end: ProcessExit::Exit(0), .. } => ProcessFact::Exit0,
+            LaunchPhase::Ended { .. } | LaunchPhase::Failed { .. } => ProcessFact::ExitN,
         }
     }
 
@@ -415,41 +416,43 @@ impl Launch {
     }
 
     fn is_leftover(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.why == StopWhy::Leftover)
+        self.stop.is_some_and(|stop| stop.why == StopReason::Leftover)
     }
 
     /// Whether the process may still be running.
-    pub fn may_live(&self) -> bool {
+    pub fn may_be_running(&self) -> bool {
         matches!(self.phase, LaunchPhase::Owed | LaunchPhase::Running { .. })
     }
 
     /// Whether Provost may begin to stop the process: it may be running, no stop is in progress, and
     /// Provost started it.
-    pub(super) fn may_be_ended(&self) -> bool {
-        self.may_live() && self.stop.is_none() && !self.adopted
+    pub(super) fn may_be_stopped(&self) -> bool {
+        self.may_be_running() && self.stop.is_none() && !self.adopted
     }
 
     pub fn has_ended(&self) -> bool {
-        !self.may_live()
+        !self.may_be_running()
     }
 
     /// Whether the process ended unexpectedly.
-    pub fn was_lost(&self) -> bool {
+    pub fn ended_unexpectedly(&self) -> bool {
         match &self.phase {
-            LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
+            LaunchPhase::Ended { end, by, .. } => {
+                *by == StoppedBy::Itself && *end != ProcessExit::Exit(0)
+            }
             LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => true,
             LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
         }
     }
 
     /// Whether a stop is in progress that has neither ended the process nor been abandoned.
-    pub fn is_being_ended(&self) -> bool {
-        self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
+    pub fn is_stopping(&self) -> bool {
+        self.may_be_running() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }
 
     /// Whether Provost gave up killing the process, which may be running.
-    pub fn is_given_up(&self) -> bool {
-        self.may_live() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
+    pub fn is_stop_abandoned(&self) -> bool {
+        self.may_be_running() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
     /// Whether neither the process nor its descendants can change the work any more.

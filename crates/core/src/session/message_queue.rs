@@ -1,35 +1,41 @@
 //! The message queue of an agent: queueing, updating and settling messages.
 
-use super::state::{Message, MessageFate, MessageKind, Session};
-use crate::{ids::RequestId, request::Reply};
+use super::state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session};
+use crate::{ids::RequestId, request::RequestReply};
 
 impl Session {
     pub(super) fn queue_instruction(&mut self) {
         let attempt = self.attempt();
         let (no, instruction) = (attempt.no, attempt.instruction.clone());
         if let (Some(text), true) = (instruction, self.spec.agent.driver.has_protocol()) {
-            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text, None, None);
+            self.queue(
+                format!("instruction-{no}"),
+                AgentMessageKind::Instruction,
+                text,
+                None,
+                None,
+            );
         }
     }
 
-    pub(super) fn say(&mut self, key: String, kind: MessageKind, text: String) {
+    pub(super) fn queue_text(&mut self, key: String, kind: AgentMessageKind, text: String) {
         self.queue(key, kind, text, None, None);
     }
 
     pub(super) fn queue(
         &mut self,
         key: String,
-        kind: MessageKind,
+        kind: AgentMessageKind,
         text: String,
         request: Option<RequestId>,
-        reply: Option<Reply>,
+        reply: Option<RequestReply>,
     ) {
         let attempt = self.attempt().no;
-        self.attempt_mut().held |= kind == MessageKind::Interrupt;
+        self.attempt_mut().held |= kind == AgentMessageKind::Interrupt;
         if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
-            asked.allowed = reply.as_ref().and_then(Reply::allows);
+            asked.allowed = reply.as_ref().and_then(RequestReply::allows);
         }
-        self.messages.push(Message {
+        self.messages.push(AgentMessage {
             key,
             kind,
             text,
@@ -37,7 +43,7 @@ impl Session {
             reply,
             returned: None,
             attempt,
-            fate: MessageFate::Queued,
+            fate: DeliveryStatus::Queued,
             refusals: 0,
             typed: None,
             unproved: None,
@@ -45,15 +51,15 @@ impl Session {
         });
     }
 
-    pub(super) fn kind_of(&self, key: &str) -> Option<MessageKind> {
+    pub(super) fn message_kind(&self, key: &str) -> Option<AgentMessageKind> {
         self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
     }
 
-    pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
+    pub(super) fn settle_message(&mut self, key: &str, fate: DeliveryStatus) {
         // A text that may be rejected is kept until its turn is over, to be sent again.
-        let kept =
-            matches!(fate, MessageFate::Delivered { .. }) && self.spec.agent.driver.begins_turns();
-        self.on_message(key, |message| {
+        let kept = matches!(fate, DeliveryStatus::Delivered { .. })
+            && self.spec.agent.driver.confirms_input_by_turn();
+        self.update_message(key, |message| {
             message.fate = fate;
             message.reply = None;
             // The text is no longer needed, and a user's text should not stay in memory.
@@ -63,7 +69,7 @@ impl Session {
         });
     }
 
-    pub(super) fn on_message(&mut self, key: &str, change: impl FnOnce(&mut Message)) {
+    pub(super) fn update_message(&mut self, key: &str, change: impl FnOnce(&mut AgentMessage)) {
         if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
             change(message);
         }

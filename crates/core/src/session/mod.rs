@@ -4,82 +4,86 @@
 //! [`Session::advance`] returns the next automatic event, [`Session::effects`] the pending effects, and
 //! [`Session::deadline`] the moment at which time alone changes something.
 
-mod adoption;
 mod advance;
 mod attempt;
-mod calls;
+mod channel;
+mod close_imported;
 mod command;
 mod control;
-mod conversation;
 mod decide;
+mod duplicate_adoption;
 mod effect;
-mod elsewhere;
+mod effect_waits;
 mod event;
 mod evolve;
-mod guess;
 mod hook;
+mod inferred_requests;
 mod judge;
 mod launch;
 mod message_queue;
 mod own_turns;
 mod pane;
-mod reach;
-mod react;
+mod pending_answers;
+mod reactions;
 mod relaunch;
-mod shortage;
 mod spec;
 mod state;
+mod thread_switch;
+mod tool_calls;
 mod typing;
-mod waiting;
 mod watch;
 
 pub use attempt::{
-    Attempt, Claim, ClaimSource, Clock, LastTurn, Resolution, Sealed, Standing, Verifying,
+    Attempt, AttemptEvidence, Claim, ClaimSource, LastTurn, ReportStatus, Resolution,
+    SealedOutcome, WorkClock,
 };
-pub use calls::{Calls, MAX_ANSWER, MAX_CALLS_KEPT, Returned, ToolCall};
+pub use channel::{AgentChannel, ReceiveMode};
+pub use close_imported::IMPORTED_REASON;
+pub(crate) use close_imported::skipped_hook_end;
 pub use command::{
-    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,
-    standing_of,
+    ExhaustedBudget, FactKind, ManualOutcome, ReportBody, Reporter, SendMode, SessionCommand,
+    SessionRejection, StreamSignal, report_status_of,
 };
-pub use control::Compacting;
-pub use effect::{Due, Effect, EffectKey};
-pub use elsewhere::ELSEWHERE;
-pub(crate) use elsewhere::forgone;
+pub use control::Compaction;
+pub use effect::{DeadlineKind, EffectKey, SessionEffect};
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
-    AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
-    ContextKept, ContextTold, EffectRetried, EffectShort, Event, FactTold, GoalChanged,
-    HookFinished, LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted,
-    LimitLifted, LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued,
-    MessageRefused, MessageTyped, MessageUnproved, OutputAtLimit, OutputFlows, OutputLost,
-    OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded, ProcessSeen,
-    ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone, RecordForged,
-    ReportsRefused, RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked,
-    ResultTold, ReworkSent, SessionDismissed, SessionOpened, SetupFinished, SignalHinted,
-    SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
-    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
-    StreamSilent, StreamUnreachable, TaskAssigned, ThreadLeft, ThreadMoved, ToolAnswered,
-    ToolCalled, TreeGone, TurnEnded, TurnMissing, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
-    WorkRemoved,
+    AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, CompactionFailed,
+    ContextCompacted, ContextReported, EffectRetried, EffectShortage, Event, FactReported,
+    GoalChanged, HookFinished, LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchRequested,
+    LaunchStarted, LimitLifted, LimitRaised, LimitSlot, MessageDelivered, MessageLost,
+    MessageQueued, MessageRefused, MessageTyped, MessageUnconfirmed, OutputAtLimit, OutputLost,
+    OutputNoRoom, OutputOversized, OutputResumed, PaneSeen, ProcessEnded, ProcessSeen,
+    ProcessSuspended, ProcessTreeReaped, ProcessUnknown, ProcessUnobserved, ProgressReported,
+    ReactionDone, RecordForged, ReportsRefused, RequestContradicted, RequestOpened, RequestRuled,
+    RequestSettled, ResultReported, ResultRequested, ReworkSent, SessionDismissed, SessionOpened,
+    SetupFinished, SignalInferred, SignalRecorded, SnapshotFailed, SnapshotTaken, StopEscalated,
+    StopRequested, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
+    StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned, ThreadRestarted,
+    ThreadSwitched, ToolAnswered, ToolCalled, TurnEnded, TurnMissing, TurnStarted, UsageReported,
+    ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
 };
-pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
+pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, PendingHook};
 pub use launch::{
-    Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Reports, Stop, StopStep,
-    StopWhy, TurnEnd,
+    Cursor, Launch, LaunchPhase, LaunchReason, ProcessExit, ProcessIdentity, ReportUsage,
+    StopProgress, StopReason, StopStep, StoppedBy, TurnEnd,
 };
-pub use pane::PaneSight;
-pub use reach::{Line, Receive};
-pub use react::{Act, Heir, Occasion, On, Reacted, Reaction};
+pub use pane::PaneState;
+pub use reactions::{
+    Occasion, Reaction, ReactionAction, ReactionState, ReactionTrigger, Successor,
+};
 pub use spec::{
-    Adopted, Afterwards, Agent, Approvals, Assignment, Carried, CheckTerms, Driver, Exit0,
-    HookSpec, Input, Membership, MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
+    AgentProfile, AgentSettings, AgentSpec, Approvals, Assignment, CheckTerms, CommandStdin,
+    Driver, ExitZeroPolicy, ExternalAgent, HookSpec, MultiAgent, OnFinish, RunStageRef, Sandbox,
+    SessionSpec, TeamMembership, TmuxPane, WorkLocation,
 };
 pub use state::{
-    Budget, Context, Dismissed, Fact, Limited, Message, MessageFate, MessageKind, Progress,
-    Session, SetupState, Usage, WorkState,
+    AgentMessage, AgentMessageKind, Budget, ContextUsage, DeliveryStatus, Dismissal, Fact,
+    LimitWait, Progress, Session, SetupState, Usage, WorkState,
 };
-pub use typing::{literally, pasted, sayable};
+pub use tool_calls::{MAX_ANSWER, MAX_CALLS_KEPT, ToolCall, ToolCallResult, ToolCalls};
+pub use typing::{check_typeable, literal_text, pasteable_text};
 pub use watch::{
-    Contradiction, Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way,
-    again,
+    Contradiction, InputBlocked, LastSignal, LaunchWatch, RecordSignal, RecordSource, ScreenHint,
+    ScreenSource, SignalKind, TypedInput, TypingState, enter_retry_key,
 };

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 
 use super::{
-    command::Rejected,
-    effect::Due,
+    command::SessionRejection,
+    effect::DeadlineKind,
     event::{AttemptStopped, Event, GoalChanged, MessageRefused, TurnMissing},
     launch::{Cursor, Launch, LaunchPhase, TurnState},
-    state::{Message, MessageFate, MessageKind, Session},
+    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
 };
 use crate::{
     ids::LaunchId,
@@ -20,9 +20,9 @@ use crate::{
     time::Moment,
 };
 
-type Decision = Result<Vec<Event>, Rejected>;
+type CommandResult = Result<Vec<Event>, SessionRejection>;
 
-impl Message {
+impl AgentMessage {
     /// Returns the key under which it is written to the agent: a new one after each rejection.
     pub fn write_key(&self) -> Cow<'_, str> {
         match self.refusals {
@@ -32,66 +32,65 @@ impl Message {
     }
 
     /// Whether the attempt cannot continue without it.
-    fn is_indispensable(&self) -> bool {
+    fn is_required(&self) -> bool {
         match self.kind {
-            MessageKind::Instruction
-            | MessageKind::Rework
-            | MessageKind::ResultWanted
-            | MessageKind::Continue => true,
-            MessageKind::Steer
-            | MessageKind::Answer
-            | MessageKind::Returned
-            | MessageKind::Nudge
-            | MessageKind::Interrupt
-            | MessageKind::Compact => false,
+            AgentMessageKind::Instruction
+            | AgentMessageKind::Rework
+            | AgentMessageKind::ResultWanted
+            | AgentMessageKind::Continue => true,
+            AgentMessageKind::Steer
+            | AgentMessageKind::Answer
+            | AgentMessageKind::Returned
+            | AgentMessageKind::Nudge
+            | AgentMessageKind::Interrupt
+            | AgentMessageKind::Compact => false,
         }
     }
 }
 
 /// Whether a message may be sent now: a rejected one waits until no turn blocks it.
-pub(super) fn may_be_repeated(launch: &Launch, message: &Message) -> bool {
+pub(super) fn may_send_now(launch: &Launch, message: &AgentMessage) -> bool {
     let free = launch.turn().is_none() && launch.stream.own_turn.is_none();
     message.refusals == 0 || free
 }
 
 impl Session {
     /// Returns the message that was written to the agent under a key.
-    pub fn written(&self, key: &str) -> Option<&Message> {
+    pub fn message_by_write_key(&self, key: &str) -> Option<&AgentMessage> {
         self.messages.iter().find(|message| message.write_key() == key)
     }
 
     /// Whether a rejected message is waiting to be sent again.
-    pub(super) fn repeats_a_message(&self) -> bool {
-        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+    pub(super) fn has_refused_message(&self) -> bool {
+        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
         queued.any(|message| message.refusals > 0)
     }
 
     /// Decides whether to resend a message that the agent's program rejected. The rejection says nothing
     /// about the agent's work.
-    pub(super) fn message_refused(
+    pub(super) fn decide_refusal(
         &self,
         launch: &Launch,
         key: &str,
         reason: &str,
         busy: bool,
         cursor: Cursor,
-    ) -> Decision {
-        let message = self.written(key).ok_or(Rejected::Nothing)?;
+    ) -> CommandResult {
+        let message = self.message_by_write_key(key).ok_or(SessionRejection::NothingNew)?;
         let current = self.current_launch().is_some_and(|current| current.id == launch.id);
         let attempt = self.attempt();
-        let over = matches!(message.fate, MessageFate::Undeliverable { .. })
+        let over = matches!(message.fate, DeliveryStatus::Undeliverable { .. })
             || message.attempt != attempt.no;
         if over || !current {
-            return Err(Rejected::Nothing);
+            return Err(SessionRejection::NothingNew);
         }
-        let asks = message.kind == MessageKind::ResultWanted;
+        let asks = message.kind == AgentMessageKind::ResultWanted;
         let in_a_row = if asks { attempt.refusals } else { message.refusals };
         let in_the_way = (busy || launch.turn().is_some()) && !bug!(RefusalFailsAttempt);
         let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
         let (key, reason) = (message.key.clone(), reason.to_owned());
         let refused = MessageRefused { key, launch: launch.id, reason, again, cursor };
-        let ends =
-            !again && message.is_indispensable() && !attempt.is_sealed() && !attempt.is_decided();
+        let ends = !again && message.is_required() && !attempt.is_sealed() && !attempt.is_decided();
         let stopped = ends.then(|| {
             let detail = format!("the agent's program refused a message: {}", refused.reason);
             AttemptStopped { cause: StopCause::Launch, detail }.into()
@@ -99,48 +98,48 @@ impl Session {
         Ok(std::iter::once(refused.into()).chain(stopped).collect())
     }
 
-    pub(super) fn take_refusal(&mut self, e: &MessageRefused, at: Moment) {
-        self.heard(e.launch, at, e.cursor);
-        match (self.kind_of(&e.key), e.again) {
+    pub(super) fn record_refusal(&mut self, e: &MessageRefused, at: Moment) {
+        self.record_heard(e.launch, at, e.cursor);
+        match (self.message_kind(&e.key), e.again) {
             // The result is requested again when the agent is idle.
-            (Some(MessageKind::ResultWanted), true) => {
+            (Some(AgentMessageKind::ResultWanted), true) => {
                 let attempt = self.attempt_mut();
                 attempt.result_asked = None;
                 attempt.refusals += 1;
                 let reason = e.reason.clone();
-                self.settle_message(&e.key, MessageFate::Undeliverable { reason });
+                self.settle_message(&e.key, DeliveryStatus::Undeliverable { reason });
             }
-            (_, true) => self.on_message(&e.key, |message| {
-                message.fate = MessageFate::Queued;
+            (_, true) => self.update_message(&e.key, |message| {
+                message.fate = DeliveryStatus::Queued;
                 message.refusals += 1;
             }),
             (_, false) => {
                 let reason = e.reason.clone();
-                self.settle_message(&e.key, MessageFate::Undeliverable { reason });
+                self.settle_message(&e.key, DeliveryStatus::Undeliverable { reason });
             }
         }
-        self.on_launch(e.launch, |launch| {
+        self.update_launch(e.launch, |launch| {
             if !e.again {
                 launch.stream.forget_expected_turn();
             } else if launch.turn().is_none() {
                 // The blocking turn may not have been observed yet.
-                launch.stream.expect_a_turn(at);
+                launch.stream.expect_turn(at);
                 launch.stream.own_turn = Some(at);
             }
         });
     }
 
     pub(super) fn change_goal(&mut self, e: &GoalChanged, at: Moment) {
-        self.heard(e.launch, at, e.cursor);
+        self.record_heard(e.launch, at, e.cursor);
         let sealed = self.attempt().is_sealed();
-        self.on_launch(e.launch, |launch| {
+        self.update_launch(e.launch, |launch| {
             let stream = &mut launch.stream;
             stream.goal = e.active;
             if !e.active && stream.own_turn.is_some() {
                 stream.forget_expected_turn();
             }
             if e.active && stream.turn == TurnState::Over && !sealed {
-                stream.expect_a_turn(at);
+                stream.expect_turn(at);
                 stream.own_turn = Some(at);
             }
         });
@@ -149,24 +148,24 @@ impl Session {
     /// After a successful turn, the agent begins the next one if it pursues a goal, or with a message
     /// that was rejected before.
     pub(super) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
-        let waits = self.repeats_a_message();
-        self.on_launch(launch, |launch| {
+        let waits = self.has_refused_message();
+        self.update_launch(launch, |launch| {
             let stream = &mut launch.stream;
             if stream.turn == TurnState::Over && (stream.goal || waits) {
-                stream.expect_a_turn(at);
+                stream.expect_turn(at);
                 stream.own_turn = stream.goal.then_some(at);
             }
         });
     }
 
-    pub(super) fn own_turn_deadline(&self) -> Option<(u64, Due)> {
+    pub(super) fn own_turn_deadline(&self) -> Option<(u64, DeadlineKind)> {
         let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
         let runs = matches!(launch.phase, LaunchPhase::Running { .. });
         let at = launch.stream.own_turn?.deadline(OWN_TURN_MS);
-        runs.then_some((at, Due::OwnTurn))
+        runs.then_some((at, DeadlineKind::OwnTurn))
     }
 
-    pub(super) fn give_up_own_turn(&self, now: Moment) -> Option<Event> {
+    pub(super) fn expire_own_turn(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.own_turn_deadline()?;
         let launch = self.current_launch()?.id;
         (now.mono_ms >= at).then(|| TurnMissing { launch }.into())

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::HookEvent, launch::Identity, react::Reaction, state::Budget};
+use super::{hook::HookEvent, launch::ProcessIdentity, reactions::Reaction, state::Budget};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
     plan::TaskId,
     policy::Policy,
     result::ResultForm,
-    run::Stage,
-    task::Role,
+    run::RunStage,
+    team::MemberRole,
     verdict::{CheckOrigin, EmptyDiff, Snapshot},
 };
 
@@ -71,7 +71,7 @@ impl Driver {
     }
 
     /// Whether messages can be sent only after the agent reported its conversation.
-    pub fn shakes_hands(self) -> bool {
+    pub fn has_handshake(self) -> bool {
         match self {
             Driver::Command
             | Driver::Jsonl
@@ -84,7 +84,7 @@ impl Driver {
 
     /// Whether a new process can resume the conversation of one that crashed.
     pub fn resumes(self) -> bool {
-        self.shakes_hands()
+        self.has_handshake()
     }
 
     /// Whether the agent can compact its conversation on request.
@@ -97,7 +97,7 @@ impl Driver {
 
     /// Whether every message to the idle agent either begins a turn, which the agent reports, or is
     /// rejected.
-    pub fn begins_turns(self) -> bool {
+    pub fn confirms_input_by_turn(self) -> bool {
         match self {
             Driver::Codex => true,
             Driver::Command
@@ -109,12 +109,12 @@ impl Driver {
     }
 
     /// Whether a new process of the agent can begin a new conversation.
-    pub fn begins_threads(self) -> bool {
+    pub fn can_start_threads(self) -> bool {
         self.has_protocol() && !self.has_terminal()
     }
 
     /// Whether exit 0 counts only if the agent's stream also reported a successful turn.
-    pub fn shows_its_end(self) -> bool {
+    pub fn reports_turn_success(self) -> bool {
         match self {
             Driver::Command
             | Driver::Jsonl
@@ -125,7 +125,7 @@ impl Driver {
         }
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Driver::Command => "command",
             Driver::Jsonl => "jsonl",
@@ -162,7 +162,7 @@ pub enum Approvals {
 /// Settings of an agent besides the instruction. Stored, so that a resumed conversation keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct AgentSettings {
     pub model: Option<String>,
     pub effort: Option<String>,
     pub sandbox: Sandbox,
@@ -177,7 +177,7 @@ pub struct Settings {
     pub accept_trust: bool,
     /// The agent's membership, if it works in a team: it has the team tools, and idles between messages.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub member: Option<Membership>,
+    pub member: Option<TeamMembership>,
     /// Whether the agent may start sub-agents. None leaves it to the agent's own configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_agent: Option<MultiAgent>,
@@ -185,8 +185,8 @@ pub struct Settings {
 
 /// An agent's role in a team. The team itself knows which sessions belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Membership {
-    pub role: Role,
+pub struct TeamMembership {
+    pub role: MemberRole,
 }
 
 /// Whether an agent may start sub-agents, and the source of that setting.
@@ -199,7 +199,7 @@ pub struct MultiAgent {
 /// The standard input of a command without a protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Input {
+pub enum CommandStdin {
     /// Empty: at end of file from the start.
     #[default]
     Closed,
@@ -209,7 +209,7 @@ pub enum Input {
 
 /// An agent's program, environment and settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agent {
+pub struct AgentSpec {
     pub name: String,
     pub driver: Driver,
     pub argv: Vec<String>,
@@ -222,21 +222,21 @@ pub struct Agent {
     #[serde(default)]
     pub own_env: Vec<String>,
     #[serde(default)]
-    pub input: Input,
+    pub input: CommandStdin,
     #[serde(default)]
-    pub settings: Settings,
+    pub settings: AgentSettings,
     /// The program's version, if known.
     #[serde(default)]
     pub version: Option<String>,
     /// The user's own agent configuration that is passed on.
     #[serde(default)]
-    pub carried: Carried,
+    pub carried: AgentProfile,
 }
 
 /// The locations of the user's settings, login and skills for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Carried {
+pub struct AgentProfile {
     /// The user's home directory.
     pub user_home: String,
     /// The agent's own directory in it, if it is used.
@@ -253,17 +253,17 @@ pub struct Carried {
     pub trusted_files: Option<String>,
 }
 
-impl Agent {
+impl AgentSpec {
     /// Whether text can reach the agent at all.
-    pub fn listens(&self) -> bool {
-        self.driver.has_protocol() || self.input == Input::Open
+    pub fn accepts_input(&self) -> bool {
+        self.driver.has_protocol() || self.input == CommandStdin::Open
     }
 }
 
 /// The location of the agent's work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum WorkLocation {
     /// In a directory outside of git, or in a repository whose work is not checked.
     Plain,
     /// In the user's own checkout: snapshots are taken separately and leave it untouched.
@@ -284,27 +284,29 @@ pub enum Work {
 
 /// The run and stage that a session works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfRun {
+pub struct RunStageRef {
     pub run: RunId,
-    pub stage: Stage,
+    pub stage: RunStage,
 }
 
-impl Work {
+impl WorkLocation {
     /// Returns the top of the repository, if there is one.
     pub fn top(&self) -> Option<&str> {
         match self {
-            Work::Worktree { top, .. } | Work::Detached { top, .. } | Work::InPlace { top } => {
-                Some(top)
-            }
-            Work::Plain => None,
+            WorkLocation::Worktree { top, .. }
+            | WorkLocation::Detached { top, .. }
+            | WorkLocation::InPlace { top } => Some(top),
+            WorkLocation::Plain => None,
         }
     }
 
     /// Returns the branch that holds the work, even if its worktree is gone.
     pub fn branch(&self) -> Option<&str> {
         match self {
-            Work::Worktree { branch, .. } => Some(branch),
-            Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
+            WorkLocation::Worktree { branch, .. } => Some(branch),
+            WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => {
+                None
+            }
         }
     }
 }
@@ -312,7 +314,7 @@ impl Work {
 /// The meaning of exit 0 without a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exit0 {
+pub enum ExitZeroPolicy {
     SaysNothing,
     IsDone,
 }
@@ -320,7 +322,7 @@ pub enum Exit0 {
 /// The policy for a running process once its attempt is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Afterwards {
+pub enum OnFinish {
     Close,
     Park,
 }
@@ -335,15 +337,15 @@ pub struct HookSpec {
 
 /// The complete configuration of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct SessionSpec {
     pub name: String,
     pub role: Option<String>,
     /// The top of the session's git repository, if any.
     pub project: Option<String>,
     pub cwd: String,
-    pub agent: Agent,
+    pub agent: AgentSpec,
     pub instruction: Option<String>,
-    pub work: Work,
+    pub work: WorkLocation,
     pub setup: Option<String>,
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
@@ -355,8 +357,8 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
     pub check_terms: CheckTerms,
     pub empty_diff: EmptyDiff,
-    pub exit0: Exit0,
-    pub afterwards: Afterwards,
+    pub exit0: ExitZeroPolicy,
+    pub afterwards: OnFinish,
     pub bounds: Bounds,
     #[serde(default)]
     pub budget: Budget,
@@ -371,13 +373,13 @@ pub struct Spec {
     pub warnings: Vec<String>,
     /// The run that opened the session, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<OfRun>,
+    pub run: Option<RunStageRef>,
     /// The task of the run's plan that it was opened for, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// The external agent that is watched, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adopted: Option<Box<Adopted>>,
+    pub adopted: Option<Box<ExternalAgent>>,
 }
 
 /// Terms of the checks: which ones can prove the work, and which version of protected files they use.
@@ -402,18 +404,18 @@ impl CheckTerms {
 /// An external agent, with everything known about its location.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Adopted {
-    pub process: Option<Identity>,
+pub struct ExternalAgent {
+    pub process: Option<ProcessIdentity>,
     /// The file of its transcript.
     pub rollout: Option<String>,
     /// The pane that shows it.
-    pub pane: Option<Pane>,
+    pub pane: Option<TmuxPane>,
     pub thread: Option<String>,
 }
 
 /// A tmux pane. Unlike a name, its id is unique for the lifetime of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pane {
+pub struct TmuxPane {
     pub socket: String,
     pub id: String,
     /// The pid of the server: another server on the same socket reuses the ids.
@@ -434,11 +436,11 @@ pub struct Assignment {
     pub base: Option<Snapshot>,
 }
 
-impl Spec {
+impl SessionSpec {
     /// Whether exit 0 means done. A command with checks but no protocol has no other way to report that.
-    pub fn exit0_is_done(&self) -> bool {
+    pub fn exit_zero_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
-        self.exit0 == Exit0::IsDone || judged_by_checks
+        self.exit0 == ExitZeroPolicy::IsDone || judged_by_checks
     }
 
     /// Returns the source of a check.
@@ -452,7 +454,7 @@ impl Spec {
     }
 
     /// Whether a check did not come from an agent: only such a check can prove the work.
-    pub fn can_be_proved(&self) -> bool {
+    pub fn has_trusted_check(&self) -> bool {
         self.checks.iter().any(|check| !self.check_terms.agent_checks.contains(check))
     }
 }

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     attempt::Attempt,
-    calls::{Calls, Returned},
     command::FactKind,
-    control::Compacting,
-    hook::{HookEnded, HookEvent, HookOwed},
+    control::Compaction,
+    hook::{FinishedHook, HookEvent, PendingHook},
     launch::{Launch, LaunchPhase},
-    react::{Heir, Occasion, Reacted},
-    spec::Spec,
-    watch::Typed,
+    reactions::{Occasion, ReactionState, Successor},
+    spec::SessionSpec,
+    tool_calls::{ToolCallResult, ToolCalls},
+    watch::TypedInput,
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, TreeId},
-    request::{Reply, Request},
+    request::{Request, RequestReply},
     shortage::EffectWait,
     time::Moment,
     verdict::Snapshot,
@@ -46,7 +46,7 @@ pub enum SetupState {
 /// The kind of a message for the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MessageKind {
+pub enum AgentMessageKind {
     Instruction,
     Steer,
     Rework,
@@ -67,7 +67,7 @@ pub enum MessageKind {
 /// The delivery status of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MessageFate {
+pub enum DeliveryStatus {
     Queued,
     Delivered { launch: LaunchId },
     Undeliverable { reason: String },
@@ -75,25 +75,25 @@ pub enum MessageFate {
 
 /// A message for the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct AgentMessage {
     pub key: String,
-    pub kind: MessageKind,
+    pub kind: AgentMessageKind,
     pub text: String,
     /// The request that this answers. The reply is kept beside it, unless it is a secret.
     pub request: Option<RequestId>,
     #[serde(default)]
-    pub reply: Option<Reply>,
+    pub reply: Option<RequestReply>,
     /// The tool call that this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returned: Option<Returned>,
+    pub returned: Option<ToolCallResult>,
     pub attempt: u32,
-    pub fate: MessageFate,
+    pub fate: DeliveryStatus,
     /// How many times the agent's program rejected it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
     /// When and how it was typed into a terminal, until the agent is known to have taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub typed: Option<Typed>,
+    pub typed: Option<TypedInput>,
     /// The reason it waits though it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unproved: Option<String>,
@@ -104,7 +104,7 @@ pub struct Message {
 
 impl Session {
     /// Whether the text of a message is a secret, which is not stored.
-    pub fn is_secret(&self, message: &Message) -> bool {
+    pub fn is_secret(&self, message: &AgentMessage) -> bool {
         let request = self.requests.iter().find(|request| Some(request.id) == message.request);
         request.is_some_and(|request| request.asked.is_secret())
     }
@@ -145,14 +145,14 @@ impl Usage {
 
 /// The context usage of the agent's model, as last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Context {
+pub struct ContextUsage {
     pub used: u64,
     pub window: u64,
 }
 
-impl Context {
+impl ContextUsage {
     /// Whether at least this percentage is used.
-    pub fn is_at(self, percent: u32) -> bool {
+    pub fn is_at_least(self, percent: u32) -> bool {
         let (used, window) = (u128::from(self.used), u128::from(self.window));
         window > 0 && used * 100 >= window * u128::from(percent)
     }
@@ -168,7 +168,7 @@ pub struct Budget {
 
 /// A wait for the account's usage limit to pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limited {
+pub struct LimitWait {
     pub detail: String,
     pub since: Moment,
     /// When the work resumes, on the monotonic clock.
@@ -185,7 +185,7 @@ pub struct Fact {
 
 /// The dismissal of a session whose team has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dismissed {
+pub struct Dismissal {
     pub because: String,
     /// Whether its process is stopped in the middle of a turn.
     pub at_once: bool,
@@ -199,7 +199,7 @@ fn first_attempt() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
-    pub spec: Spec,
+    pub spec: SessionSpec,
     pub opened: Moment,
     pub work: WorkState,
     /// The attempt that its worktree was last prepared for, or is about to be.
@@ -214,43 +214,43 @@ pub struct Session {
     pub launches: Vec<Launch>,
     pub requests: Vec<Request>,
     /// The tool calls by which a member acts on its team.
-    #[serde(default, skip_serializing_if = "Calls::is_empty")]
-    pub calls: Calls,
-    pub messages: Vec<Message>,
-    pub hooks: Vec<HookOwed>,
+    #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
+    pub calls: ToolCalls,
+    pub messages: Vec<AgentMessage>,
+    pub hooks: Vec<PendingHook>,
     pub hooks_fired: BTreeMap<HookEvent, u32>,
     /// The newest hooks that have ended, at most [`MAX_HOOKS_KEPT`](crate::limits::MAX_HOOKS_KEPT).
-    pub hooks_ended: Vec<HookEnded>,
+    pub hooks_ended: Vec<FinishedHook>,
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
     /// None until the agent reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Context>,
+    pub context: Option<ContextUsage>,
     /// How often the agent compacted its conversation, on request or by itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compacting: Option<Compacting>,
+    pub compacting: Option<Compaction>,
     /// The state of each reaction of the spec, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reacted: Vec<Reacted>,
+    pub reacted: Vec<ReactionState>,
     /// The agent that takes over once this agent's process is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handing_over: Option<Heir>,
+    pub handing_over: Option<Successor>,
     /// Whether the handover has happened. It happens at most once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
     /// Set when its team has ended, until a new instruction arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dismissed: Option<Dismissed>,
+    pub dismissed: Option<Dismissal>,
     /// The number of turns the agent began.
     #[serde(default)]
     pub turns: u32,
     #[serde(default)]
     pub budget: Budget,
     #[serde(default)]
-    pub limited: Option<Limited>,
+    pub limited: Option<LimitWait>,
     /// When it last resumed after such a wait, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
@@ -299,7 +299,7 @@ impl Session {
     }
 
     /// Returns the running launch. None is started while another runs, so it is the last one.
-    pub(super) fn running(&self) -> Option<&Launch> {
+    pub(super) fn running_launch(&self) -> Option<&Launch> {
         let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
         self.launches.last().filter(runs)
     }
@@ -313,7 +313,7 @@ impl Session {
     }
 
     /// Returns the approvals of the current attempt whose outcome contradicts the answer.
-    pub fn contradicted(&self) -> impl Iterator<Item = &Request> {
+    pub fn contradicted_requests(&self) -> impl Iterator<Item = &Request> {
         let current = |launch: LaunchId| {
             self.launch(launch).is_some_and(|launch| launch.attempt == self.attempt().no)
         };
@@ -322,14 +322,14 @@ impl Session {
     }
 
     /// Returns the wait for the account's usage limit, if time ends it.
-    pub fn wait(&self) -> Option<&Limited> {
+    pub fn limit_wait(&self) -> Option<&LimitWait> {
         let attempt = self.attempt();
         if attempt.is_decided() || attempt.is_sealed() { None } else { self.limited.as_ref() }
     }
 
     /// Returns the agent's message about its retries to reach its model, while it retries.
-    pub fn retrying(&self) -> Option<&str> {
-        let stream = &self.current_launch().filter(|launch| launch.may_live())?.stream;
+    pub fn retry_reason(&self) -> Option<&str> {
+        let stream = &self.current_launch().filter(|launch| launch.may_be_running())?.stream;
         if stream.retrying { stream.retrying_why.as_deref() } else { None }
     }
 
@@ -344,6 +344,6 @@ impl Session {
     /// Whether nothing is pending, running or expected any more, so that the stream may be evicted.
     pub fn is_closed(&self) -> bool {
         // Every launch that may be running, or may still report something, has a pending effect.
-        self.attempt().is_sealed() && self.owed().is_empty()
+        self.attempt().is_sealed() && self.pending_effects().is_empty()
     }
 }

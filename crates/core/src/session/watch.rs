@@ -9,22 +9,24 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::Rejected,
-    effect::Due,
+    command::SessionRejection,
+    effect::DeadlineKind,
     event::{
-        ContextCompacted, ContextTold, Event, MessageDelivered, MessageTyped, ProgressTold,
-        RequestSettled, SignalHinted, SignalRecorded, StreamReady, StreamRetrying, TurnEnded,
-        TurnStarted, UsageTold,
+        ContextCompacted, ContextReported, Event, MessageDelivered, MessageTyped, ProgressReported,
+        RequestSettled, SignalInferred, SignalRecorded, StreamReady, StreamRetrying, TurnEnded,
+        TurnStarted, UsageReported,
     },
     launch::{Launch, TurnEnd, TurnState},
-    pane::PaneSight,
-    state::{Context, Message, MessageFate, MessageKind, Progress, Session, Usage},
-    typing::{doubted, given_up, pasted},
+    pane::PaneState,
+    state::{
+        AgentMessage, AgentMessageKind, ContextUsage, DeliveryStatus, Progress, Session, Usage,
+    },
+    typing::{drop_unconfirmed, mark_unconfirmed, pasteable_text},
 };
 use crate::{
     ids::{LaunchId, RequestId},
     limits::{MAX_OPEN_REQUESTS, MAX_SAYS},
-    request::{Asked, Fate, Request, RequestKind},
+    request::{AgentRequest, Request, RequestKind, RequestStatus},
     text::shortened,
     time::Moment,
 };
@@ -32,18 +34,18 @@ use crate::{
 /// A record that an agent writes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Record {
+pub enum RecordSource {
     /// A command that the agent runs on an event. It arrives once and has no position.
     Hook,
     /// The transcript file of its conversation.
     Rollout,
 }
 
-impl Record {
-    pub fn word(self) -> &'static str {
+impl RecordSource {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Record::Hook => "hook",
-            Record::Rollout => "rollout",
+            RecordSource::Hook => "hook",
+            RecordSource::Rollout => "rollout",
         }
     }
 }
@@ -52,7 +54,7 @@ impl Record {
 /// fake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Glimpse {
+pub enum ScreenSource {
     /// The escape code by which an agent reports its state to a terminal.
     Osc,
     Title,
@@ -62,26 +64,26 @@ pub enum Glimpse {
     Screen,
 }
 
-impl Glimpse {
-    pub fn word(self) -> &'static str {
+impl ScreenSource {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Glimpse::Osc => "osc",
-            Glimpse::Title => "title",
-            Glimpse::Notify => "notify",
-            Glimpse::Screen => "screen",
+            ScreenSource::Osc => "osc",
+            ScreenSource::Title => "title",
+            ScreenSource::Notify => "notify",
+            ScreenSource::Screen => "screen",
         }
     }
 }
 
 /// A signal from a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordSignal {
     /// The agent reported its conversation.
-    Named {
+    ThreadNamed {
         thread: String,
     },
     /// The user at its screen switched to this conversation, which is not a hidden one of the agent.
-    Moved {
+    ThreadSwitched {
         thread: String,
     },
     TurnStarted {
@@ -94,18 +96,18 @@ pub enum Recorded {
         says: Option<String>,
     },
     /// The agent took this as input.
-    Prompted {
+    InputTaken {
         text: String,
     },
     /// The tokens of the last model call, and the context usage after it.
-    Used {
+    UsageReported {
         usage: Usage,
-        context: Option<Context>,
+        context: Option<ContextUsage>,
     },
     Progress(Progress),
-    Asked(Asked),
+    RequestOpened(AgentRequest),
     /// Its request is settled: it continues.
-    WentOn,
+    Continued,
     /// It begins to compact its conversation.
     Compacting,
     Compacted,
@@ -113,24 +115,24 @@ pub enum Recorded {
 
 /// A signal inferred from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hinted {
+pub enum ScreenHint {
     Working,
     /// It takes input, and nothing blocks that.
     AtPrompt,
     /// It is at its prompt, with unsent text in it.
-    Drafted,
-    Asks(Asked),
+    UnsentText,
+    ShowsRequest(AgentRequest),
     Retrying {
         detail: String,
     },
     /// It shows that it is done, failed or exits. None of that ends anything.
-    Rests,
+    Finished,
 }
 
 /// The kind of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum SignalKind {
     Named,
     Moved,
     TurnStarted,
@@ -149,64 +151,64 @@ pub enum Said {
     Compacted,
 }
 
-impl Said {
-    pub fn word(self) -> &'static str {
+impl SignalKind {
+    pub fn describe(self) -> &'static str {
         match self {
-            Said::Named => "reported its conversation",
-            Said::Moved => "switched to another conversation",
-            Said::TurnStarted => "turn started",
-            Said::TurnEnded => "turn ended",
-            Said::Prompted => "took input",
-            Said::Used => "used tokens",
-            Said::Progress => "progress",
-            Said::Asks => "asks",
-            Said::WentOn => "continued",
-            Said::Working => "working",
-            Said::AtPrompt => "at its prompt",
-            Said::Drafted => "has unsent text at its prompt",
-            Said::Retrying => "retrying",
-            Said::Rests => "finished",
-            Said::Compacting => "is compacting its conversation",
-            Said::Compacted => "compacted its conversation",
+            SignalKind::Named => "reported its conversation",
+            SignalKind::Moved => "switched to another conversation",
+            SignalKind::TurnStarted => "turn started",
+            SignalKind::TurnEnded => "turn ended",
+            SignalKind::Prompted => "took input",
+            SignalKind::Used => "used tokens",
+            SignalKind::Progress => "progress",
+            SignalKind::Asks => "asks",
+            SignalKind::WentOn => "continued",
+            SignalKind::Working => "working",
+            SignalKind::AtPrompt => "at its prompt",
+            SignalKind::Drafted => "has unsent text at its prompt",
+            SignalKind::Retrying => "retrying",
+            SignalKind::Rests => "finished",
+            SignalKind::Compacting => "is compacting its conversation",
+            SignalKind::Compacted => "compacted its conversation",
         }
     }
 }
 
-impl Recorded {
-    fn said(&self) -> Said {
+impl RecordSignal {
+    fn signal_kind(&self) -> SignalKind {
         match self {
-            Recorded::Named { .. } => Said::Named,
-            Recorded::Moved { .. } => Said::Moved,
-            Recorded::TurnStarted { .. } => Said::TurnStarted,
-            Recorded::TurnEnded { .. } => Said::TurnEnded,
-            Recorded::Prompted { .. } => Said::Prompted,
-            Recorded::Used { .. } => Said::Used,
-            Recorded::Progress(_) => Said::Progress,
-            Recorded::Asked(_) => Said::Asks,
-            Recorded::WentOn => Said::WentOn,
-            Recorded::Compacting => Said::Compacting,
-            Recorded::Compacted => Said::Compacted,
+            RecordSignal::ThreadNamed { .. } => SignalKind::Named,
+            RecordSignal::ThreadSwitched { .. } => SignalKind::Moved,
+            RecordSignal::TurnStarted { .. } => SignalKind::TurnStarted,
+            RecordSignal::TurnEnded { .. } => SignalKind::TurnEnded,
+            RecordSignal::InputTaken { .. } => SignalKind::Prompted,
+            RecordSignal::UsageReported { .. } => SignalKind::Used,
+            RecordSignal::Progress(_) => SignalKind::Progress,
+            RecordSignal::RequestOpened(_) => SignalKind::Asks,
+            RecordSignal::Continued => SignalKind::WentOn,
+            RecordSignal::Compacting => SignalKind::Compacting,
+            RecordSignal::Compacted => SignalKind::Compacted,
         }
     }
 }
 
-impl Hinted {
-    fn said(&self) -> Said {
+impl ScreenHint {
+    fn signal_kind(&self) -> SignalKind {
         match self {
-            Hinted::Working => Said::Working,
-            Hinted::AtPrompt => Said::AtPrompt,
-            Hinted::Drafted => Said::Drafted,
-            Hinted::Asks(_) => Said::Asks,
-            Hinted::Retrying { .. } => Said::Retrying,
-            Hinted::Rests => Said::Rests,
+            ScreenHint::Working => SignalKind::Working,
+            ScreenHint::AtPrompt => SignalKind::AtPrompt,
+            ScreenHint::UnsentText => SignalKind::Drafted,
+            ScreenHint::ShowsRequest(_) => SignalKind::Asks,
+            ScreenHint::Retrying { .. } => SignalKind::Retrying,
+            ScreenHint::Finished => SignalKind::Rests,
         }
     }
 }
 
 /// The last signal of a source, with its time and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    pub said: Said,
+pub struct LastSignal {
+    pub said: SignalKind,
     pub place: u64,
     pub at: Moment,
 }
@@ -214,9 +216,9 @@ pub struct Seen {
 /// Observations of a launch outside its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Watch {
-    pub records: BTreeMap<Record, Seen>,
-    pub hints: BTreeMap<Glimpse, Seen>,
+pub struct LaunchWatch {
+    pub records: BTreeMap<RecordSource, LastSignal>,
+    pub hints: BTreeMap<ScreenSource, LastSignal>,
     /// When a record last showed a turn beginning or ending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turned: Option<Moment>,
@@ -239,53 +241,57 @@ pub struct Watch {
     pub approved: Option<RequestId>,
     /// The observed state of an external agent's pane.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pane: Option<PaneSight>,
+    pub pane: Option<PaneState>,
 }
 
-impl Watch {
+impl LaunchWatch {
     /// Whether a record already reported this position. A hook has no positions and arrives once.
-    fn has_read(&self, by: Record, place: u64) -> bool {
+    fn has_read(&self, by: RecordSource, place: u64) -> bool {
         match by {
-            Record::Hook => false,
-            Record::Rollout => self.records.get(&by).is_some_and(|seen| place <= seen.place),
+            RecordSource::Hook => false,
+            RecordSource::Rollout => self.records.get(&by).is_some_and(|seen| place <= seen.place),
         }
     }
 
-    fn has_shown(&self, by: Glimpse, place: u64) -> bool {
+    fn has_shown(&self, by: ScreenSource, place: u64) -> bool {
         self.hints.get(&by).is_some_and(|seen| place <= seen.place)
     }
 
-    fn last_hint(&self, by: Glimpse) -> Option<Said> {
+    fn last_hint(&self, by: ScreenSource) -> Option<SignalKind> {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
     /// Whether escape codes reported something else after the screen was read. Then the screen's signal
     /// is news, even if it repeats the one before: codes may be missed, and only the screen shows that
     /// their last signal is outdated.
-    fn is_overtaken(&self, by: Glimpse) -> bool {
-        by == Glimpse::Screen && self.shows() != self.last_hint(Glimpse::Screen)
+    fn is_overtaken(&self, by: ScreenSource) -> bool {
+        by == ScreenSource::Screen && self.shown_signal() != self.last_hint(ScreenSource::Screen)
     }
 
     /// Whether a request is visible on the screen. Escape codes report it before it is drawn, when a key
     /// press would go elsewhere.
-    fn draws_a_question(&self) -> bool {
-        self.shows() == Some(Said::Asks) && self.last_hint(Glimpse::Screen) == Some(Said::Asks)
+    fn shows_request_on_screen(&self) -> bool {
+        self.shown_signal() == Some(SignalKind::Asks)
+            && self.last_hint(ScreenSource::Screen) == Some(SignalKind::Asks)
     }
 
     /// Whether it is at its prompt, and the prompt is empty as far as the screen was read. The screen is
     /// drawn after its escape codes: until then, text written during the previous turn is not visible.
     fn is_at_an_empty_prompt(&self) -> bool {
-        let drawn = self.last_hint(Glimpse::Screen).is_none_or(|said| said == Said::AtPrompt);
-        drawn && self.shows() == Some(Said::AtPrompt)
+        let drawn =
+            self.last_hint(ScreenSource::Screen).is_none_or(|said| said == SignalKind::AtPrompt);
+        drawn && self.shown_signal() == Some(SignalKind::AtPrompt)
     }
 
     /// Returns the newest signal that describes the terminal.
-    pub fn shows(&self) -> Option<Said> {
+    pub fn shown_signal(&self) -> Option<SignalKind> {
         self.newest_hint().map(|(_, seen)| seen.said)
     }
 
-    fn newest_hint(&self) -> Option<(Glimpse, Seen)> {
-        let telling = |(by, _): &(&Glimpse, &Seen)| matches!(by, Glimpse::Osc | Glimpse::Screen);
+    fn newest_hint(&self) -> Option<(ScreenSource, LastSignal)> {
+        let telling = |(by, _): &(&ScreenSource, &LastSignal)| {
+            matches!(by, ScreenSource::Osc | ScreenSource::Screen)
+        };
         let newest = self.hints.iter().filter(telling).max_by_key(|(_, seen)| seen.place);
         newest.map(|(by, seen)| (*by, *seen))
     }
@@ -298,8 +304,8 @@ const CONTRADICTION_MS: u64 = 2_000;
 /// trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    pub shows: Said,
-    pub by: Glimpse,
+    pub shows: SignalKind,
+    pub by: ScreenSource,
     /// Whether a turn is open according to the records.
     pub in_turn: bool,
     pub since: Moment,
@@ -308,26 +314,26 @@ pub struct Contradiction {
 impl Launch {
     /// Returns a lasting contradiction between a running agent's records and its terminal.
     pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
-        if !self.may_live() {
+        if !self.may_be_running() {
             return None;
         }
         let (by, seen) = self.watch.newest_hint()?;
         let turned = self.watch.turned?;
         let in_turn = self.is_in_recorded_turn();
         let contradicts = match seen.said {
-            Said::AtPrompt | Said::Drafted | Said::Rests => in_turn,
-            Said::Working | Said::Retrying => !in_turn,
-            Said::Named
-            | Said::Moved
-            | Said::TurnStarted
-            | Said::TurnEnded
-            | Said::Prompted
-            | Said::Used
-            | Said::Progress
-            | Said::Asks
-            | Said::WentOn
-            | Said::Compacting
-            | Said::Compacted => false,
+            SignalKind::AtPrompt | SignalKind::Drafted | SignalKind::Rests => in_turn,
+            SignalKind::Working | SignalKind::Retrying => !in_turn,
+            SignalKind::Named
+            | SignalKind::Moved
+            | SignalKind::TurnStarted
+            | SignalKind::TurnEnded
+            | SignalKind::Prompted
+            | SignalKind::Used
+            | SignalKind::Progress
+            | SignalKind::Asks
+            | SignalKind::WentOn
+            | SignalKind::Compacting
+            | SignalKind::Compacted => false,
         };
         let since = if seen.at.mono_ms > turned.mono_ms { seen.at } else { turned };
         let lasts = now_ms >= since.deadline(CONTRADICTION_MS);
@@ -337,86 +343,87 @@ impl Launch {
 }
 
 /// The prefix of ids for requests inferred from a terminal, for which the agent has no ids.
-const SEEN: &str = "seen-";
+const INFERRED_PREFIX: &str = "seen-";
 
 impl Request {
     /// Whether the request is only inferred from a terminal.
-    pub(super) fn is_guessed(&self) -> bool {
-        self.asked.native.starts_with(SEEN)
+    pub(super) fn is_inferred(&self) -> bool {
+        self.asked.native.starts_with(INFERRED_PREFIX)
     }
 
-    fn is_guessed_by(&self, by: Glimpse) -> bool {
-        let guess = self.asked.native.strip_prefix(SEEN);
-        guess.is_some_and(|guess| guess.starts_with(by.word()))
+    fn is_inferred_from(&self, by: ScreenSource) -> bool {
+        let guess = self.asked.native.strip_prefix(INFERRED_PREFIX);
+        guess.is_some_and(|guess| guess.starts_with(by.as_str()))
     }
 }
 
-type Decision = Result<Vec<Event>, Rejected>;
+type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Records a signal of an agent's record, once.
-    pub(super) fn recorded(
+    pub(super) fn decide_record(
         &self,
         id: LaunchId,
-        by: Record,
+        by: RecordSource,
         place: u64,
-        what: &Recorded,
-    ) -> Decision {
-        let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
-        if let Recorded::Moved { thread } = what {
-            return self.moved(launch, by, thread);
+        what: &RecordSignal,
+    ) -> CommandResult {
+        let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
+        if let RecordSignal::ThreadSwitched { thread } = what {
+            return self.decide_thread_switch(launch, by, thread);
         }
-        let behind = launch.watch.is_behind(by, what, self.thread.as_deref());
-        let ends = matches!(what, Recorded::TurnEnded { .. });
-        let early = ends && by == Record::Hook && launch.watch.turns_on_file;
+        let behind = launch.watch.lags_behind(by, what, self.thread.as_deref());
+        let ends = matches!(what, RecordSignal::TurnEnded { .. });
+        let early = ends && by == RecordSource::Hook && launch.watch.turns_on_file;
         if behind || early || launch.watch.has_read(by, place) {
-            return Err(Rejected::Nothing);
+            return Err(SessionRejection::NothingNew);
         }
-        let then = self.follows_from(launch, what);
+        let then = self.events_for_record(launch, what);
         let bytes = match by {
             // A hook counts as a report: any descendant of the agent can send one.
-            Record::Hook => then.iter().map(|event| event.encode().len()).sum(),
-            Record::Rollout => 0,
+            RecordSource::Hook => then.iter().map(|event| event.encode().len()).sum(),
+            RecordSource::Rollout => 0,
         };
-        if by == Record::Hook && !then.is_empty() && !launch.reports.has_room_for(bytes) {
-            return self.refuse_report(launch);
+        if by == RecordSource::Hook && !then.is_empty() && !launch.reports.has_room_for(bytes) {
+            return self.mark_reports_refused(launch);
         }
-        let seen = SignalRecorded { launch: id, by, place, said: what.said(), bytes: bytes as u64 };
+        let seen =
+            SignalRecorded { launch: id, by, place, said: what.signal_kind(), bytes: bytes as u64 };
         // A hook is stored only if it causes events or is awaited.
-        let awaited = *what == Recorded::WentOn && launch.watch.approved.is_some();
-        if then.is_empty() && by == Record::Hook && !awaited {
-            return Err(Rejected::Nothing);
+        let awaited = *what == RecordSignal::Continued && launch.watch.approved.is_some();
+        if then.is_empty() && by == RecordSource::Hook && !awaited {
+            return Err(SessionRejection::NothingNew);
         }
         Ok(std::iter::once(seen.into()).chain(then).collect())
     }
 
-    fn follows_from(&self, launch: &Launch, what: &Recorded) -> Vec<Event> {
+    fn events_for_record(&self, launch: &Launch, what: &RecordSignal) -> Vec<Event> {
         let (id, cursor) = (launch.id, launch.cursor);
         match what.clone() {
-            Recorded::Named { thread } => {
+            RecordSignal::ThreadNamed { thread } => {
                 let known = launch.stream.ready && self.thread.as_ref() == Some(&thread);
-                let new = !known && !self.is_another(launch, &thread);
+                let new = !known && !self.is_other_thread(launch, &thread);
                 let ready = || StreamReady { launch: id, thread: Some(thread.clone()), cursor };
                 new.then(|| ready().into()).into_iter().collect()
             }
             // Handled separately.
-            Recorded::Moved { .. } => Vec::new(),
-            Recorded::TurnStarted { turn } => {
+            RecordSignal::ThreadSwitched { .. } => Vec::new(),
+            RecordSignal::TurnStarted { turn } => {
                 if launch.knows_turn(turn.as_deref()) {
                     return Vec::new();
                 }
                 let started = TurnStarted { launch: id, turn, cursor }.into();
                 // A record is read after the screen is drawn: a request on the screen now belongs to
                 // this turn.
-                let asks = launch.watch.shows() == Some(Said::Asks);
-                let went_on = (!asks).then(|| self.went_on(launch)).into_iter().flatten();
+                let asks = launch.watch.shown_signal() == Some(SignalKind::Asks);
+                let went_on = (!asks).then(|| self.settle_all(launch)).into_iter().flatten();
                 // A user at its screen may have begun any turn; otherwise the queued message did.
                 let alone = !launch.adopted;
                 let compacts =
-                    self.compact_taken(id, |typed| alone && !launch.was_attended_since(typed));
+                    self.confirm_compact(id, |typed| alone && !launch.was_attended_since(typed));
                 went_on.chain(compacts).chain([started]).collect()
             }
-            Recorded::TurnEnded { turn, end, says } => {
+            RecordSignal::TurnEnded { turn, end, says } => {
                 if !launch.has_open(turn.as_deref()) {
                     return Vec::new();
                 }
@@ -426,60 +433,74 @@ impl Session {
                 let says = says.map(|says| shortened(&says, MAX_SAYS));
                 let ended = TurnEnded { launch: id, turn, end, usage: None, says, cursor };
                 let ended = ended.into();
-                let lost = self.give_up_what_no_turn_took(launch);
-                self.went_on(launch).chain([ended]).chain(lost).collect()
+                let lost = self.drop_input_no_turn_took(launch);
+                self.settle_all(launch).chain([ended]).chain(lost).collect()
             }
-            Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
-            Recorded::Used { usage, context } => {
+            RecordSignal::InputTaken { text } => {
+                self.confirm_typed(id, &text).into_iter().collect()
+            }
+            RecordSignal::UsageReported { usage, context } => {
                 let new = context.filter(|context| self.context != Some(*context));
-                let told = new.map(|context| ContextTold { launch: id, context, cursor }.into());
-                let used = UsageTold { launch: id, usage, cursor }.into();
+                let told =
+                    new.map(|context| ContextReported { launch: id, context, cursor }.into());
+                let used = UsageReported { launch: id, usage, cursor }.into();
                 std::iter::once(used).chain(told).collect()
             }
-            Recorded::Progress(progress) => {
-                vec![ProgressTold { launch: id, progress, cursor: Some(cursor) }.into()]
+            RecordSignal::Progress(progress) => {
+                vec![ProgressReported { launch: id, progress, cursor: Some(cursor) }.into()]
             }
-            Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
-            Recorded::WentOn => self.went_on(launch).collect(),
-            Recorded::Compacting => self.compact_taken(id, |_| true).into_iter().collect(),
-            Recorded::Compacted => {
+            RecordSignal::RequestOpened(asked) => {
+                self.open_new_request(launch, asked).into_iter().collect()
+            }
+            RecordSignal::Continued => self.settle_all(launch).collect(),
+            RecordSignal::Compacting => self.confirm_compact(id, |_| true).into_iter().collect(),
+            RecordSignal::Compacted => {
                 let compacted = ContextCompacted { launch: id, cursor }.into();
-                self.compact_taken(id, |_| true).into_iter().chain([compacted]).collect()
+                self.confirm_compact(id, |_| true).into_iter().chain([compacted]).collect()
             }
         }
     }
 
     /// Records a signal inferred from a terminal, if it differs from the previous one.
-    pub(super) fn hinted(&self, id: LaunchId, by: Glimpse, place: u64, what: &Hinted) -> Decision {
-        let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
-        let same = launch.watch.last_hint(by) == Some(what.said())
+    pub(super) fn decide_hint(
+        &self,
+        id: LaunchId,
+        by: ScreenSource,
+        place: u64,
+        what: &ScreenHint,
+    ) -> CommandResult {
+        let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
+        let same = launch.watch.last_hint(by) == Some(what.signal_kind())
             && !launch.watch.is_overtaken(by)
-            && !self.asks_otherwise(launch, by, what);
+            && !self.shows_other_request(launch, by, what);
         if launch.watch.has_shown(by, place) || same || launch.has_ended() {
-            return Err(Rejected::Nothing);
+            return Err(SessionRejection::NothingNew);
         }
-        let seen = SignalHinted { launch: id, by, place, said: what.said() }.into();
+        let seen = SignalInferred { launch: id, by, place, said: what.signal_kind() }.into();
         // The source that showed the request shows that it was settled; others may lag behind.
-        let showed_it = launch.watch.last_hint(by) == Some(Said::Asks);
+        let showed_it = launch.watch.last_hint(by) == Some(SignalKind::Asks);
         // A screen is drawn and read after its escape codes: until it shows their request, it lags
         // behind.
-        let behind = by == Glimpse::Screen && !showed_it;
-        let guessed = |r: &Request| r.is_guessed() && !(behind && r.is_guessed_by(Glimpse::Osc));
+        let behind = by == ScreenSource::Screen && !showed_it;
+        let guessed =
+            |r: &Request| r.is_inferred() && !(behind && r.is_inferred_from(ScreenSource::Osc));
         // A terminal that is active again shows that an approval was granted in it. This unlocks
         // nothing, because no text is typed into an open turn.
         let approved =
             |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
-        let answered = || showed_it.then(|| self.answered(launch)).into_iter().flatten();
+        let answered = || showed_it.then(|| self.settle_answers(launch)).into_iter().flatten();
         let then: Vec<Event> = match what.clone() {
-            Hinted::Asks(asked) => {
-                let native = format!("{SEEN}{}-{place}", by.word());
-                self.guess(launch, by, Asked { native, ..asked })
+            ScreenHint::ShowsRequest(asked) => {
+                let native = format!("{INFERRED_PREFIX}{}-{place}", by.as_str());
+                self.infer_request(launch, by, AgentRequest { native, ..asked })
             }
-            Hinted::Working => answered().chain(self.settled(launch, approved)).collect(),
-            Hinted::AtPrompt | Hinted::Drafted | Hinted::Rests => {
-                answered().chain(self.settled(launch, guessed)).collect()
+            ScreenHint::Working => {
+                answered().chain(self.settle_requests(launch, approved)).collect()
             }
-            Hinted::Retrying { detail } => {
+            ScreenHint::AtPrompt | ScreenHint::UnsentText | ScreenHint::Finished => {
+                answered().chain(self.settle_requests(launch, guessed)).collect()
+            }
+            ScreenHint::Retrying { detail } => {
                 let retrying = StreamRetrying { launch: id, detail, cursor: launch.cursor };
                 let tries = launch.is_in_turn() && !launch.stream.retrying;
                 tries.then(|| retrying.into()).into_iter().collect()
@@ -489,38 +510,38 @@ impl Session {
     }
 
     /// Opens a request, unless the same one is already open, under any id.
-    pub(super) fn ask(&self, launch: &Launch, asked: Asked) -> Option<Event> {
-        let guessed = asked.native.starts_with(SEEN);
+    pub(super) fn open_new_request(&self, launch: &Launch, asked: AgentRequest) -> Option<Event> {
+        let guessed = asked.native.starts_with(INFERRED_PREFIX);
         // An answered request that is visible until the answer is typed is not a new one.
         let same = |request: &Request| request.is_open() && request.asked.native == asked.native;
-        let known = self.unsettled(launch.id).any(|request| guessed || same(request));
+        let known = self.unsettled_requests(launch.id).any(|request| guessed || same(request));
         let room = self.open_requests().count() < MAX_OPEN_REQUESTS;
-        (!known && room && launch.may_live())
-            .then(|| self.asked(launch.id, asked, launch.cursor).into())
+        (!known && room && launch.may_be_running())
+            .then(|| self.request_opened(launch.id, asked, launch.cursor).into())
     }
 
     /// Settles all requests of an agent that continues: it took the typed answer, and a user at its
     /// terminal settled the rest.
-    pub(super) fn went_on<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
-        self.answered(launch).chain(self.settled(launch, |_| true))
+    pub(super) fn settle_all<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
+        self.settle_answers(launch).chain(self.settle_requests(launch, |_| true))
     }
 
-    fn settled<'a>(
+    fn settle_requests<'a>(
         &'a self,
         launch: &'a Launch,
         which: impl Fn(&Request) -> bool + 'a,
     ) -> impl Iterator<Item = Event> + 'a {
         let of_it = move |request: &&Request| request.launch == launch.id && which(request);
         self.open_requests().filter(of_it).map(|request| {
-            let fate = Fate::AnsweredElsewhere;
+            let fate = RequestStatus::AnsweredElsewhere;
             RequestSettled { request: request.id, fate, cursor: None }.into()
         })
     }
 
     /// Returns the delivery of the typed message that a record confirms.
-    fn taken(&self, launch: LaunchId, text: &str) -> Option<Event> {
-        let typed = |message: &&Message| {
-            message.fate == MessageFate::Queued
+    fn confirm_typed(&self, launch: LaunchId, text: &str) -> Option<Event> {
+        let typed = |message: &&AgentMessage| {
+            message.fate == DeliveryStatus::Queued
                 && message.typed.is_some_and(|typed| typed.launch == launch)
                 && same_text(&message.text, text)
         };
@@ -532,11 +553,15 @@ impl Session {
 impl Session {
     /// Returns the delivery of a typed `/compact`. It is not input of the conversation, so no record
     /// contains it; the agent's behaviour confirms it.
-    fn compact_taken(&self, launch: LaunchId, shows: impl Fn(&Typed) -> bool) -> Option<Event> {
-        let took = |typed: Typed| typed.launch == launch && shows(&typed);
-        let told = |message: &&Message| {
-            message.kind == MessageKind::Compact
-                && message.fate == MessageFate::Queued
+    fn confirm_compact(
+        &self,
+        launch: LaunchId,
+        shows: impl Fn(&TypedInput) -> bool,
+    ) -> Option<Event> {
+        let took = |typed: TypedInput| typed.launch == launch && shows(&typed);
+        let told = |message: &&AgentMessage| {
+            message.kind == AgentMessageKind::Compact
+                && message.fate == DeliveryStatus::Queued
                 && message.typed.is_some_and(took)
         };
         let key = self.messages.iter().find(told)?.key.clone();
@@ -547,8 +572,9 @@ impl Session {
 /// Compares texts. Terminals change line endings, agents trim their input, and control characters are
 /// not pasted.
 fn same_text(sent: &str, recorded: &str) -> bool {
-    let lines =
-        |text: &str| pasted(text).trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    let lines = |text: &str| {
+        pasteable_text(text).trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    };
     lines(sent) == lines(recorded)
 }
 
@@ -578,16 +604,16 @@ impl Launch {
 
 /// A message that was typed and is not confirmed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Typed {
+pub struct TypedInput {
     pub launch: LaunchId,
     pub at: Moment,
-    pub way: Way,
+    pub way: TypingState,
 }
 
 /// The state of a typed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum TypingState {
     /// On the agent's command line. The agent takes it when it is ready.
     CommandLine,
     /// It is about to be typed into an external pane.
@@ -606,49 +632,55 @@ pub enum Way {
 }
 
 /// The suffix of a message's key for the second press of Enter.
-const AGAIN: &str = "-again";
+const ENTER_RETRY_SUFFIX: &str = "-again";
 
 /// Returns the key under which Enter is pressed once more for a message.
-pub fn again(message: &str) -> String {
-    format!("{message}{AGAIN}")
+pub fn enter_retry_key(message: &str) -> String {
+    format!("{message}{ENTER_RETRY_SUFFIX}")
 }
 
 /// The reason nothing is typed into a terminal now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeldBack {
+pub enum InputBlocked {
     TurnOpen,
-    Asks,
-    AsksNoMore,
+    RequestOpen,
+    RequestNotShown,
     /// It shows another request than the answered one.
-    AsksElse,
+    OtherRequestOpen,
     /// The interrupt was sent before an approval, and the approved action is running.
-    Approved,
+    ApprovedActionRunning,
     Attended,
     NotAtPrompt,
     /// Its prompt contains unsent text, which would be sent with the message.
-    Drafted,
-    Unproved,
+    UnsentText,
+    EarlierInputUnconfirmed,
     Suspended,
     /// Its external pane was not observed yet.
-    PaneUnseen,
-    Pane(PaneSight),
+    PaneUnobserved,
+    Pane(PaneState),
 }
 
-impl HeldBack {
-    pub fn word(self) -> &'static str {
+impl InputBlocked {
+    pub fn describe(self) -> &'static str {
         match self {
-            HeldBack::TurnOpen => "it is in a turn",
-            HeldBack::Asks => "it has an open request, and the text would answer it",
-            HeldBack::AsksNoMore => "its screen does not show the request",
-            HeldBack::AsksElse => "it has another open request, which the answer might reach",
-            HeldBack::Approved => "an action approved after it is not finished yet",
-            HeldBack::Attended => "a user is at its screen",
-            HeldBack::NotAtPrompt => "it is not known to be at its prompt",
-            HeldBack::Drafted => "its prompt has unsent text, which would be sent with it",
-            HeldBack::Unproved => "earlier input is not in the agent's transcript yet",
-            HeldBack::Suspended => "its process is suspended",
-            HeldBack::PaneUnseen => "its pane was not observed yet",
-            HeldBack::Pane(sight) => sight.word(),
+            InputBlocked::TurnOpen => "it is in a turn",
+            InputBlocked::RequestOpen => "it has an open request, and the text would answer it",
+            InputBlocked::RequestNotShown => "its screen does not show the request",
+            InputBlocked::OtherRequestOpen => {
+                "it has another open request, which the answer might reach"
+            }
+            InputBlocked::ApprovedActionRunning => {
+                "an action approved after it is not finished yet"
+            }
+            InputBlocked::Attended => "a user is at its screen",
+            InputBlocked::NotAtPrompt => "it is not known to be at its prompt",
+            InputBlocked::UnsentText => "its prompt has unsent text, which would be sent with it",
+            InputBlocked::EarlierInputUnconfirmed => {
+                "earlier input is not in the agent's transcript yet"
+            }
+            InputBlocked::Suspended => "its process is suspended",
+            InputBlocked::PaneUnobserved => "its pane was not observed yet",
+            InputBlocked::Pane(sight) => sight.describe(),
         }
     }
 }
@@ -656,96 +688,113 @@ impl HeldBack {
 impl Session {
     /// Records that input was written. With a protocol it has reached the agent; with a terminal it has
     /// only reached the terminal, as far as is known.
-    pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> Decision {
+    pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> CommandResult {
         let queued = |key: &str| {
-            self.messages.iter().find(|m| m.write_key() == key && m.fate == MessageFate::Queued)
+            self.messages.iter().find(|m| m.write_key() == key && m.fate == DeliveryStatus::Queued)
         };
         // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
-        let presses = queued(key).is_some_and(|message| message.kind == MessageKind::Interrupt);
+        let presses =
+            queued(key).is_some_and(|message| message.kind == AgentMessageKind::Interrupt);
         if !self.spec.agent.driver.has_terminal() || presses {
-            let message = queued(key).ok_or(Rejected::Nothing)?;
+            let message = queued(key).ok_or(SessionRejection::NothingNew)?;
             return Ok(vec![MessageDelivered { key: message.key.clone(), launch }.into()]);
         }
-        let pressed = key.strip_suffix(AGAIN).and_then(queued);
+        let pressed = key.strip_suffix(ENTER_RETRY_SUFFIX).and_then(queued);
         let (message, from, to) = match pressed {
-            Some(message) => (message, Some(Way::Again), Way::Pressed),
-            None => (queued(key).ok_or(Rejected::Nothing)?, None, Way::Keys),
+            Some(message) => (message, Some(TypingState::Again), TypingState::Pressed),
+            None => (queued(key).ok_or(SessionRejection::NothingNew)?, None, TypingState::Keys),
         };
         // An agent that has ended cannot confirm the input, and another one does not get it again.
-        let ended = !self.launch(launch).is_some_and(Launch::may_live);
+        let ended = !self.launch(launch).is_some_and(Launch::may_be_running);
         let typed = MessageTyped { key: message.key.clone(), launch, way: to };
         if message.typed.map(|typed| typed.way) != from {
-            return Err(Rejected::Nothing);
+            return Err(SessionRejection::NothingNew);
         }
-        Ok(vec![if ended { given_up(message) } else { typed.into() }])
+        Ok(vec![if ended { drop_unconfirmed(message) } else { typed.into() }])
     }
 
     /// Returns the typed input that is not confirmed yet, with its deadline. A command-line text has
     /// none: the agent takes it when it is ready, however long its dialogs are open.
-    fn to_be_proved(&self) -> impl Iterator<Item = (&Message, Typed, u64)> {
-        let waits = |way| matches!(way, Way::Typing | Way::Keys | Way::Pressing | Way::Pressed);
-        let runs = |id| self.launch(id).is_some_and(Launch::may_live);
-        let queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+    fn awaiting_confirmation(&self) -> impl Iterator<Item = (&AgentMessage, TypedInput, u64)> {
+        let waits = |way| {
+            matches!(
+                way,
+                TypingState::Typing
+                    | TypingState::Keys
+                    | TypingState::Pressing
+                    | TypingState::Pressed
+            )
+        };
+        let runs = |id| self.launch(id).is_some_and(Launch::may_be_running);
+        let queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
         let typed = queued.filter_map(|m| Some((m, m.typed?)));
         let waiting = typed.filter(move |(_, typed)| waits(typed.way) && runs(typed.launch));
         waiting.map(|(m, typed)| (m, typed, typed.at.deadline(self.spec.bounds.proof_ms)))
     }
 
-    pub(super) fn proof_deadline(&self) -> Option<(u64, Due)> {
-        let proof = self.to_be_proved().map(|(_, _, at)| (at, Due::Proof));
-        proof.chain(self.doubt_deadline()).min_by_key(|(at, _)| *at)
+    pub(super) fn confirmation_deadline(&self) -> Option<(u64, DeadlineKind)> {
+        let proof =
+            self.awaiting_confirmation().map(|(_, _, at)| (at, DeadlineKind::InputConfirmation));
+        proof.chain(self.unconfirmed_deadline()).min_by_key(|(at, _)| *at)
     }
 
     /// Retries Enter for input that was not confirmed in time, and then marks it as unconfirmed.
-    pub(super) fn doubt_what_was_typed(&self, now: Moment) -> Option<Event> {
-        let (message, typed, _) = self.to_be_proved().find(|(_, _, at)| now.mono_ms >= *at)?;
+    pub(super) fn mark_input_unconfirmed(&self, now: Moment) -> Option<Event> {
+        let (message, typed, _) =
+            self.awaiting_confirmation().find(|(_, _, at)| now.mono_ms >= *at)?;
         let key = message.key.clone();
         // Pressing Enter would answer the agent's request, perhaps wrongly.
-        let sends = message.kind != MessageKind::Answer && self.may_press_again(&typed);
+        let sends = message.kind != AgentMessageKind::Answer && self.may_retry_enter(&typed);
         Some(match typed.way {
-            Way::Keys if sends => {
-                MessageTyped { key, launch: typed.launch, way: Way::Again }.into()
+            TypingState::Keys if sends => {
+                MessageTyped { key, launch: typed.launch, way: TypingState::Again }.into()
             }
-            Way::CommandLine
-            | Way::Typing
-            | Way::Untyped
-            | Way::Keys
-            | Way::Again
-            | Way::Pressing
-            | Way::Pressed
-            | Way::Doubted => doubted(message, typed.launch),
+            TypingState::CommandLine
+            | TypingState::Typing
+            | TypingState::Untyped
+            | TypingState::Keys
+            | TypingState::Again
+            | TypingState::Pressing
+            | TypingState::Pressed
+            | TypingState::Doubted => mark_unconfirmed(message, typed.launch),
         })
     }
 
     /// Returns the reason a message may not be typed into a launch's terminal now, or none if it may. An
     /// answer needs its request on the screen; everything else needs a prompt.
-    pub fn held_back(&self, launch: &Launch, message: &Message) -> Option<HeldBack> {
+    pub fn input_blocked(&self, launch: &Launch, message: &AgentMessage) -> Option<InputBlocked> {
         let asks = self.open_requests().any(|request| request.launch == launch.id)
-            || launch.watch.shows() == Some(Said::Asks);
-        let drafted = launch.watch.last_hint(Glimpse::Screen) == Some(Said::Drafted);
-        let answers = message.kind == MessageKind::Answer;
-        let by_pane = self.pane_holds_back(launch);
-        let interrupts = message.kind == MessageKind::Interrupt;
+            || launch.watch.shown_signal() == Some(SignalKind::Asks);
+        let drafted = launch.watch.last_hint(ScreenSource::Screen) == Some(SignalKind::Drafted);
+        let answers = message.kind == AgentMessageKind::Answer;
+        let by_pane = self.pane_block(launch);
+        let interrupts = message.kind == AgentMessageKind::Interrupt;
         let prompted = !answers && !interrupts;
         // A key press waits for the one before it, but not for the confirmation of a text.
-        let before = |m: &Message, way: Way| {
-            prompted || (m.kind == MessageKind::Answer && way != Way::Doubted)
+        let before = |m: &AgentMessage, way: TypingState| {
+            prompted || (m.kind == AgentMessageKind::Answer && way != TypingState::Doubted)
         };
-        let typed = |m: &Message| {
-            m.fate == MessageFate::Queued && m.typed.is_some_and(|typed| before(m, typed.way))
+        let typed = |m: &AgentMessage| {
+            m.fate == DeliveryStatus::Queued && m.typed.is_some_and(|typed| before(m, typed.way))
         };
         let reasons = [
-            (launch.watch.suspended, HeldBack::Suspended),
-            (self.messages.iter().any(typed), HeldBack::Unproved),
-            (launch.people > 0, HeldBack::Attended),
-            (answers && !self.is_asked_now(launch, message), HeldBack::AsksElse),
-            (answers && !launch.watch.draws_a_question(), HeldBack::AsksNoMore),
-            (!answers && asks, HeldBack::Asks),
-            (!answers && self.has_answer_to_type(launch.id), HeldBack::Asks),
-            (interrupts && self.was_approved_after(launch, message), HeldBack::Approved),
-            (prompted && launch.is_in_recorded_turn(), HeldBack::TurnOpen),
-            (prompted && drafted, HeldBack::Drafted),
-            (prompted && !launch.watch.is_at_an_empty_prompt(), HeldBack::NotAtPrompt),
+            (launch.watch.suspended, InputBlocked::Suspended),
+            (self.messages.iter().any(typed), InputBlocked::EarlierInputUnconfirmed),
+            (launch.people > 0, InputBlocked::Attended),
+            (
+                answers && !self.answers_current_request(launch, message),
+                InputBlocked::OtherRequestOpen,
+            ),
+            (answers && !launch.watch.shows_request_on_screen(), InputBlocked::RequestNotShown),
+            (!answers && asks, InputBlocked::RequestOpen),
+            (!answers && self.has_answer_to_type(launch.id), InputBlocked::RequestOpen),
+            (
+                interrupts && self.was_approved_after(launch, message),
+                InputBlocked::ApprovedActionRunning,
+            ),
+            (prompted && launch.is_in_recorded_turn(), InputBlocked::TurnOpen),
+            (prompted && drafted, InputBlocked::UnsentText),
+            (prompted && !launch.watch.is_at_an_empty_prompt(), InputBlocked::NotAtPrompt),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why).or(by_pane)
     }

@@ -1,64 +1,66 @@
 //! An agent belongs to at most one session.
 
-use provost_core::session::{Adopted, Command, Identity, Record, Recorded, Spec};
-
-use crate::{
-    kit::Bench,
-    watching::{adopted, identity, terminal, watching},
+use provost_core::session::{
+    ExternalAgent, ProcessIdentity, RecordSignal, RecordSource, SessionCommand, SessionSpec,
 };
 
-fn process(pid: i32) -> Option<Identity> {
-    Some(Identity { pid, ..identity() })
+use crate::{
+    kit::TestSession,
+    watching::{adopted_session, adopted_spec, identity, terminal_spec},
+};
+
+fn process(pid: i32) -> Option<ProcessIdentity> {
+    Some(ProcessIdentity { pid, ..identity() })
 }
 
-fn wanted(process: Option<Identity>, thread: Option<&str>) -> Adopted {
-    Adopted { process, thread: thread.map(str::to_owned), ..Adopted::default() }
+fn adoption_target(process: Option<ProcessIdentity>, thread: Option<&str>) -> ExternalAgent {
+    ExternalAgent { process, thread: thread.map(str::to_owned), ..ExternalAgent::default() }
 }
 
-fn named(bench: &mut Bench, thread: &str) {
-    let (launch, what) = (bench.launch(), Recorded::Named { thread: thread.to_owned() });
-    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 1, what });
+fn record_thread(bench: &mut TestSession, thread: &str) {
+    let (launch, what) = (bench.launch(), RecordSignal::ThreadNamed { thread: thread.to_owned() });
+    bench.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place: 1, what });
 }
 
 #[test]
-fn an_agent_is_known_by_its_process_and_by_its_conversation() {
-    let mut bench = watching(adopted(false));
-    named(&mut bench, "t");
-    let has = |process, thread| bench.session.has_agent(&wanted(process, thread));
+fn agent_is_matched_by_process_or_thread() {
+    let mut bench = adopted_session(adopted_spec(false));
+    record_thread(&mut bench, "t");
+    let has = |process, thread| bench.session.has_agent(&adoption_target(process, thread));
     assert!(has(process(7), None) && has(None, Some("t")) && has(process(8), Some("t")));
     assert!(!has(process(8), None) && !has(None, Some("u")) && !has(None, None));
 }
 
 #[test]
-fn one_that_is_only_about_to_be_watched_is_taken_already() {
-    let given = Some(Box::new(wanted(process(7), Some("t"))));
-    let bench = Bench::new(Spec { adopted: given, ..adopted(false) });
-    assert!(bench.session.has_agent(&wanted(process(7), None)));
-    assert!(bench.session.has_agent(&wanted(None, Some("t"))));
+fn agent_about_to_be_adopted_is_taken() {
+    let given = Some(Box::new(adoption_target(process(7), Some("t"))));
+    let bench = TestSession::new(SessionSpec { adopted: given, ..adopted_spec(false) });
+    assert!(bench.session.has_agent(&adoption_target(process(7), None)));
+    assert!(bench.session.has_agent(&adoption_target(None, Some("t"))));
 }
 
 #[test]
-fn an_agent_of_provosts_own_is_taken_and_one_that_ended_is_free() {
-    let mut bench = Bench::running(terminal());
-    named(&mut bench, "t");
-    assert!(bench.session.has_agent(&wanted(None, Some("t"))));
+fn own_agent_is_taken_and_ended_agent_is_free() {
+    let mut bench = TestSession::running(terminal_spec());
+    record_thread(&mut bench, "t");
+    assert!(bench.session.has_agent(&adoption_target(None, Some("t"))));
     let launch = bench.launch();
-    let mut gone = watching(adopted(false));
-    named(&mut gone, "t");
-    gone.tell(Command::ProcessUnobserved { launch, why: "gone".to_owned() });
-    assert!(!gone.session.has_agent(&wanted(None, Some("t"))));
-    let mut left = watching(adopted(false));
-    named(&mut left, "t");
-    left.tell(Command::Cancel { because: "enough".to_owned() });
-    assert!(!left.session.has_agent(&wanted(process(7), Some("t"))));
+    let mut gone = adopted_session(adopted_spec(false));
+    record_thread(&mut gone, "t");
+    gone.apply(SessionCommand::ProcessUnobserved { launch, why: "gone".to_owned() });
+    assert!(!gone.session.has_agent(&adoption_target(None, Some("t"))));
+    let mut left = adopted_session(adopted_spec(false));
+    record_thread(&mut left, "t");
+    left.apply(SessionCommand::Cancel { because: "enough".to_owned() });
+    assert!(!left.session.has_agent(&adoption_target(process(7), Some("t"))));
 }
 
 #[test]
-fn a_conversation_that_was_left_is_free() {
-    let mut bench = watching(adopted(false));
-    named(&mut bench, "t");
-    let (launch, what) = (bench.launch(), Recorded::Moved { thread: "u".to_owned() });
-    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 2, what });
-    assert!(bench.session.has_agent(&wanted(None, Some("u"))));
-    assert!(!bench.session.has_agent(&wanted(None, Some("t"))));
+fn thread_the_user_left_is_free() {
+    let mut bench = adopted_session(adopted_spec(false));
+    record_thread(&mut bench, "t");
+    let (launch, what) = (bench.launch(), RecordSignal::ThreadSwitched { thread: "u".to_owned() });
+    bench.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place: 2, what });
+    assert!(bench.session.has_agent(&adoption_target(None, Some("u"))));
+    assert!(!bench.session.has_agent(&adoption_target(None, Some("t"))));
 }

@@ -2,82 +2,82 @@
 
 use provost_core::{
     session::{
-        Afterwards, Command, Effect, End, MAX_ANSWER, MessageFate, MessageKind, Rejected, Signal,
-        Spec,
+        AgentMessageKind, DeliveryStatus, MAX_ANSWER, OnFinish, ProcessExit, SessionCommand,
+        SessionEffect, SessionRejection, SessionSpec, StreamSignal,
     },
-    task::Call,
+    team::MemberCall,
 };
 
-use crate::kit::{Bench, OVER, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
-fn call(native: &str) -> Signal {
-    Signal::Called { native: native.to_owned(), call: Box::new(Call::Look {}) }
+fn call(native: &str) -> StreamSignal {
+    StreamSignal::ToolCalled { native: native.to_owned(), call: Box::new(MemberCall::Look {}) }
 }
 
-fn answer(no: u32, text: &str) -> Command {
-    Command::AnswerCall { no, ok: true, text: text.to_owned() }
+fn answer(no: u32, text: &str) -> SessionCommand {
+    SessionCommand::AnswerCall { no, ok: true, text: text.to_owned() }
 }
 
-fn calling() -> Bench {
-    let mut bench = Bench::running(Spec { afterwards: Afterwards::Park, ..spec() });
-    bench.signal(Signal::InputSeen { key: "instruction-1".to_owned() });
-    bench.signal(Signal::TurnStarted { turn: None }).signal(call("a"));
+fn calling() -> TestSession {
+    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
+    bench.signal(StreamSignal::TurnStarted { turn: None }).signal(call("a"));
     bench
 }
 
 #[test]
-fn a_call_is_open_until_it_is_answered_and_the_answer_is_owed_to_the_agent() {
+fn call_is_open_until_answered_then_delivered() {
     let mut bench = calling();
     assert_eq!(bench.session.calls.open().map(|open| open.no), Some(1));
-    bench.tell(answer(1, "the result"));
+    bench.apply(answer(1, "the result"));
     assert_eq!(bench.session.calls.open(), None);
-    assert_eq!(bench.try_tell(answer(1, "or so")), Err(Rejected::Nothing), "once");
+    assert_eq!(bench.try_apply(answer(1, "or so")), Err(SessionRejection::NothingNew), "once");
     let (launch, message) = (bench.launch(), "call-1".to_owned());
-    assert!(bench.session.effects().contains(&Effect::Deliver { launch, message }));
-    bench.signal(Signal::InputSeen { key: "call-1".to_owned() });
+    assert!(bench.session.effects().contains(&SessionEffect::Deliver { launch, message }));
+    bench.signal(StreamSignal::InputWritten { key: "call-1".to_owned() });
     let said = bench.session.messages.last().expect("it was said");
     assert_eq!(
         (said.kind, &said.fate),
-        (MessageKind::Returned, &MessageFate::Delivered { launch })
+        (AgentMessageKind::Returned, &DeliveryStatus::Delivered { launch })
     );
 }
 
 #[test]
-fn a_call_that_is_told_again_is_none() {
+fn repeated_call_is_ignored() {
     let mut bench = calling();
-    bench.tell(answer(1, "the result"));
+    bench.apply(answer(1, "the result"));
     let events = bench.log.len();
-    assert_eq!(bench.try_signal(call("a")), Err(Rejected::Nothing));
+    assert_eq!(bench.try_signal(call("a")), Err(SessionRejection::NothingNew));
     assert_eq!(bench.log.len(), events);
     bench.signal(call("b"));
     assert_eq!(bench.session.calls.open().map(|open| open.no), Some(2));
 }
 
 #[test]
-fn a_call_beside_the_stream_is_answered_where_it_was_made() {
+fn call_outside_stream_is_not_answered_on_stream() {
     let mut bench = calling();
-    bench.tell(answer(1, "the result"));
-    let (launch, native, call) = (bench.launch(), "m".to_owned(), Box::new(Call::Look {}));
-    bench.tell(Command::Called { launch, native, call });
-    bench.tell(answer(2, "the result"));
+    bench.apply(answer(1, "the result"));
+    let (launch, native, call) = (bench.launch(), "m".to_owned(), Box::new(MemberCall::Look {}));
+    bench.apply(SessionCommand::ToolCalled { launch, native, call });
+    bench.apply(answer(2, "the result"));
     assert!(bench.session.messages.iter().all(|message| message.key != "call-2"));
 }
 
 #[test]
-fn an_answer_whose_caller_died_goes_to_the_process_that_follows() {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::TurnStarted { turn: None });
-    bench.signal(Signal::Asked(crate::kit::question("q"))).signal(call("a"));
-    bench.tell(answer(1, "the result"));
-    bench.end(End::Exit(0));
-    let waits = |bench: &Bench| {
+fn answer_for_dead_caller_goes_to_next_process() {
+    let mut bench = TestSession::running(spec());
+    bench.signal(StreamSignal::TurnStarted { turn: None });
+    bench.signal(StreamSignal::RequestOpened(crate::kit::question("q"))).signal(call("a"));
+    bench.apply(answer(1, "the result"));
+    bench.end(ProcessExit::Exit(0));
+    let waits = |bench: &TestSession| {
         let answer = bench.session.messages.iter().find(|one| one.key == "call-1");
-        answer.is_some_and(|one| one.fate == MessageFate::Queued)
+        answer.is_some_and(|one| one.fate == DeliveryStatus::Queued)
     };
     assert!(waits(&bench));
     let request = bench.session.requests[0].id;
-    let reply = provost_core::request::Reply::Text("yes".to_owned());
-    bench.tell(Command::Answer { request, revision: 1, reply });
+    let reply = provost_core::request::RequestReply::Text("yes".to_owned());
+    bench.apply(SessionCommand::Answer { request, revision: 1, reply });
     bench.start();
     assert!(waits(&bench), "the answer is delivered to the next process");
     let returned = bench.session.messages.iter().find_map(|one| one.returned.clone());
@@ -85,32 +85,34 @@ fn an_answer_whose_caller_died_goes_to_the_process_that_follows() {
 }
 
 #[test]
-fn a_call_of_a_process_that_works_no_longer_is_not_carried_out() {
-    let mut bench = Bench::resumed();
+fn call_from_ended_process_is_rejected() {
+    let mut bench = TestSession::resumed();
     let first = provost_core::ids::LaunchId { no: 1, ..bench.launch() };
-    let call = Box::new(Call::Look {});
-    let late = Command::Called { launch: first, native: "a".to_owned(), call };
-    assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
+    let call = Box::new(MemberCall::Look {});
+    let late = SessionCommand::ToolCalled { launch: first, native: "a".to_owned(), call };
+    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn a_parked_agent_that_calls_is_answered_though_its_attempt_is_sealed() {
+fn parked_agent_call_after_seal_is_answered() {
     let mut bench = calling();
-    bench.tell(answer(1, "the result")).signal(Signal::InputSeen { key: "call-1".to_owned() });
+    bench
+        .apply(answer(1, "the result"))
+        .signal(StreamSignal::InputWritten { key: "call-1".to_owned() });
     bench.claim(provost_core::lifecycle::ClaimKind::Completed);
-    bench.signal(OVER);
+    bench.signal(TURN_ENDED_OK);
     bench.settle();
     assert!(bench.sealed());
-    bench.signal(Signal::TurnStarted { turn: None }).signal(call("b"));
-    bench.tell(answer(2, "the result"));
+    bench.signal(StreamSignal::TurnStarted { turn: None }).signal(call("b"));
+    bench.apply(answer(2, "the result"));
     let (launch, message) = (bench.launch(), "call-2".to_owned());
-    assert!(bench.session.effects().contains(&Effect::Deliver { launch, message }));
+    assert!(bench.session.effects().contains(&SessionEffect::Deliver { launch, message }));
 }
 
 #[test]
-fn a_long_answer_is_clipped_at_the_stated_limit() {
+fn long_call_answer_is_truncated_at_limit() {
     let mut bench = calling();
-    bench.tell(answer(1, &"ä".repeat(MAX_ANSWER)));
+    bench.apply(answer(1, &"ä".repeat(MAX_ANSWER)));
     let said = bench.session.messages.last().expect("it is queued");
     assert!(
         said.text.len() <= MAX_ANSWER && said.text.ends_with("bytes in total)"),

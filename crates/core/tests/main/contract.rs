@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use provost_core::lifecycle::{Activity, ClaimKind, Process, Verification, table};
+use provost_core::lifecycle::{
+    Activity, ClaimKind, ProcessFact, Verification, judge_facts_by_table,
+};
 
 use crate::kit::{failed, passed};
 
 const CONTRACT: &str = include_str!("../../fixtures/lifecycle-contract.csv");
 
 #[test]
-fn all_240_cells_hold() {
+fn lifecycle_table_matches_all_240_cells() {
     let mut wrong = Vec::new();
     let mut seen = 0;
     for line in CONTRACT.lines().skip(1) {
@@ -17,11 +19,11 @@ fn all_240_cells_hold() {
         let [claim, process, activity, verification, ..] = cell[..] else {
             panic!("bad row {line}")
         };
-        let judged = table(
-            ClaimKind::ALL.into_iter().find(|value| value.word() == claim).unwrap(),
-            Process::ALL.into_iter().find(|value| value.word() == process).unwrap(),
-            Activity::ALL.into_iter().find(|value| value.word() == activity).unwrap(),
-            &verification_named(verification),
+        let judged = judge_facts_by_table(
+            ClaimKind::ALL.into_iter().find(|value| value.as_str() == claim).unwrap(),
+            ProcessFact::ALL.into_iter().find(|value| value.as_str() == process).unwrap(),
+            Activity::ALL.into_iter().find(|value| value.as_str() == activity).unwrap(),
+            &parse_verification(verification),
         );
         let flags: BTreeSet<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
         let expected: BTreeSet<&str> = cell[7].split_whitespace().collect();
@@ -38,13 +40,13 @@ fn all_240_cells_hold() {
 }
 
 #[test]
-fn every_combination_is_in_the_contract() {
+fn contract_lists_every_combination() {
     let rows: BTreeSet<&str> = CONTRACT.lines().skip(1).collect();
     assert_eq!(rows.len(), 240);
-    assert_eq!(ClaimKind::ALL.len() * Process::ALL.len() * Activity::ALL.len() * 3, 240);
+    assert_eq!(ClaimKind::ALL.len() * ProcessFact::ALL.len() * Activity::ALL.len() * 3, 240);
 }
 
-fn verification_named(word: &str) -> Verification {
+fn parse_verification(word: &str) -> Verification {
     let all = [Verification::None, Verification::Passed(passed()), Verification::Failed(failed())];
-    all.into_iter().find(|value| value.word() == word).expect("the contract has three values")
+    all.into_iter().find(|value| value.as_str() == word).expect("the contract has three values")
 }

@@ -3,39 +3,41 @@
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     session::{
-        Afterwards, Command, Driver, Effect, End, EndedBy, MessageKind, Rejected, SendMode,
-        Session, Signal, StopWhy,
+        AgentMessageKind, Driver, OnFinish, ProcessExit, SendMode, Session, SessionCommand,
+        SessionEffect, SessionRejection, StopReason, StoppedBy, StreamSignal,
     },
     verdict::{Caveats, CheckEnd, EmptyDiff, Receipt},
 };
 
-use crate::kit::{Bench, OVER, checked, receipt, send, snapshot, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, checked_spec, receipt, send, snapshot, spec};
 
 /// A session whose live agent claims completion.
-fn done() -> Bench {
-    let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).signal(OVER);
+fn claimed_done() -> TestSession {
+    let mut bench = TestSession::running(checked_spec());
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
     assert_eq!(bench.state(), State::Verifying);
     bench
 }
 
-fn snapshot_failed(no: u32) -> Command {
-    Command::SnapshotFailed { attempt: 1, no, reason: "the disk is full".to_owned() }
+fn snapshot_failed(no: u32) -> SessionCommand {
+    SessionCommand::SnapshotFailed { attempt: 1, no, reason: "the disk is full".to_owned() }
 }
 
-fn owed_proof(session: &Session) -> Option<Effect> {
-    let proof = |e: &Effect| matches!(e, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. });
+fn pending_verification(session: &Session) -> Option<SessionEffect> {
+    let proof = |e: &SessionEffect| {
+        matches!(e, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. })
+    };
     session.effects().into_iter().find(proof)
 }
 
 #[test]
-fn a_late_answer_to_an_older_snapshot_changes_nothing() {
-    let mut bench = done();
+fn late_result_of_older_snapshot_is_ignored() {
+    let mut bench = claimed_done();
     let taken = bench.snapshot_taken("before");
-    bench.signal(Signal::TurnStarted { turn: None }).signal(OVER);
+    bench.signal(StreamSignal::TurnStarted { turn: None }).signal(TURN_ENDED_OK);
     let before = bench.session.clone();
     for late in [taken, snapshot_failed(1)] {
-        assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
+        assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
     }
     assert_eq!(bench.session, before);
     bench.verify("after", CheckEnd::Exit(0));
@@ -43,197 +45,205 @@ fn a_late_answer_to_an_older_snapshot_changes_nothing() {
 }
 
 #[test]
-fn a_snapshot_that_failed_is_told_once() {
-    let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).end(End::Exit(0));
+fn failed_snapshot_is_recorded_once() {
+    let mut bench = TestSession::running(checked_spec());
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0));
     let taken = bench.snapshot_taken("new");
-    bench.tell(snapshot_failed(1));
+    bench.apply(snapshot_failed(1));
     for again in [taken, snapshot_failed(1)] {
-        assert_eq!(bench.try_tell(again), Err(Rejected::Nothing));
+        assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew));
     }
 }
 
 #[test]
-fn a_snapshot_that_nobody_wants_is_nothing() {
-    let mut unchecked = Bench::running(spec());
-    unchecked.claim(ClaimKind::Completed).signal(OVER);
-    assert_eq!(unchecked.decide(&unchecked.snapshot_taken("new")), Err(Rejected::Nothing));
+fn unrequested_snapshot_is_ignored() {
+    let mut unchecked = TestSession::running(spec());
+    unchecked.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
+    assert_eq!(
+        unchecked.decide(&unchecked.snapshot_taken("new")),
+        Err(SessionRejection::NothingNew)
+    );
 
-    let mut proved = done();
+    let mut proved = claimed_done();
     proved.verify("new", CheckEnd::Exit(0));
-    assert_eq!(proved.decide(&proved.snapshot_taken("new")), Err(Rejected::Nothing));
+    assert_eq!(proved.decide(&proved.snapshot_taken("new")), Err(SessionRejection::NothingNew));
 
-    let mut cancelled = done();
-    cancelled.tell(Command::Cancel { because: "no".to_owned() });
-    assert_eq!(owed_proof(&cancelled.session), None);
+    let mut cancelled = claimed_done();
+    cancelled.apply(SessionCommand::Cancel { because: "no".to_owned() });
+    assert_eq!(pending_verification(&cancelled.session), None);
     for late in [cancelled.snapshot_taken("new"), snapshot_failed(1)] {
-        assert_eq!(cancelled.decide(&late), Err(Rejected::Nothing));
+        assert_eq!(cancelled.decide(&late), Err(SessionRejection::NothingNew));
     }
 }
 
 #[test]
-fn a_tree_that_keeps_moving_is_not_looked_at_again() {
-    let mut spec = checked();
+fn moving_tree_is_not_snapshotted_past_limit() {
+    let mut spec = checked_spec();
     spec.bounds.snapshots = 0;
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).end(End::Exit(0));
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0));
     bench.snapshot("one").check("one", CheckEnd::Exit(0)).snapshot("two");
-    assert_eq!((bench.state(), owed_proof(&bench.session)), (State::Disputed, None));
+    assert_eq!((bench.state(), pending_verification(&bench.session)), (State::Disputed, None));
 }
 
 #[test]
-fn nothing_is_checked_for_an_attempt_that_was_cancelled() {
-    let mut bench = Bench::running(checked());
-    bench.tell(Command::Cancel { because: "no".to_owned() });
-    bench.claim(ClaimKind::Completed).end(End::Exit(0));
-    assert_eq!(owed_proof(&bench.session), None);
+fn cancelled_attempt_runs_no_checks() {
+    let mut bench = TestSession::running(checked_spec());
+    bench.apply(SessionCommand::Cancel { because: "no".to_owned() });
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0));
+    assert_eq!(pending_verification(&bench.session), None);
 }
 
 #[test]
-fn a_receipt_that_comes_after_the_seal_is_nothing() {
-    let mut spec = checked();
+fn receipt_after_seal_is_ignored() {
+    let mut spec = checked_spec();
     spec.checks = vec!["check".to_owned(), "slow".to_owned()];
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).end(End::Exit(0));
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0));
     bench.verify("new", CheckEnd::Exit(1)).settle();
     assert!(bench.sealed());
     let receipt = receipt("new", "slow", CheckEnd::Exit(0));
-    let late = Command::CheckFinished { attempt: 1, receipt };
-    assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
+    let late = SessionCommand::CheckFinished { attempt: 1, receipt };
+    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn work_that_goes_back_is_proved_from_the_beginning() {
-    let mut bench = done();
+fn rework_restarts_verification() {
+    let mut bench = claimed_done();
     bench.verify("new", CheckEnd::Exit(1));
     let verifying = &bench.session.attempt().verifying;
     assert!(verifying.snapshot.is_none() && verifying.receipts.is_empty());
 }
 
 #[test]
-fn an_agent_that_is_heard_again_after_a_silence_is_proved_from_the_beginning() {
-    let mut spec = checked();
+fn output_after_silence_restarts_verification() {
+    let mut spec = checked_spec();
     spec.agent.driver = Driver::Command;
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).hear_silence().verify("new", CheckEnd::Exit(0));
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).report_silence().verify("new", CheckEnd::Exit(0));
     assert_eq!(bench.state(), State::Succeeded);
-    bench.signal(Signal::Oversized { bytes: 1 << 30 });
+    bench.signal(StreamSignal::Oversized { bytes: 1 << 30 });
     assert!(bench.session.attempt().verifying.snapshot.is_none());
 }
 
 #[test]
-fn evidence_for_an_earlier_attempt_is_nothing() {
-    let mut bench = done();
-    bench.snapshot("new").tell(send("next", SendMode::Supersede));
-    bench.claim(ClaimKind::Completed).signal(OVER);
-    let early = Command::SnapshotTaken {
+fn evidence_for_earlier_attempt_is_ignored() {
+    let mut bench = claimed_done();
+    bench.snapshot("new").apply(send("next", SendMode::Supersede));
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
+    let early = SessionCommand::SnapshotTaken {
         attempt: 1,
         no: 1,
         snapshot: snapshot("new"),
         caveats: Default::default(),
     };
-    assert_eq!(bench.try_tell(early), Err(Rejected::Nothing));
+    assert_eq!(bench.try_apply(early), Err(SessionRejection::NothingNew));
     bench.snapshot("new");
     let receipt = receipt("new", "check", CheckEnd::Exit(0));
-    let early = Command::CheckFinished { attempt: 1, receipt };
-    assert_eq!(bench.try_tell(early), Err(Rejected::Nothing));
+    let early = SessionCommand::CheckFinished { attempt: 1, receipt };
+    assert_eq!(bench.try_apply(early), Err(SessionRejection::NothingNew));
     bench.check("new", CheckEnd::Exit(0));
 }
 
 #[test]
-fn what_was_sealed_is_not_proved_again_when_its_place_of_work_goes() {
-    let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("old", CheckEnd::Exit(0)).settle();
-    assert!(bench.session.attempt().is_sealed() && bench.has(Flag::EmptyDiff));
-    bench.tell(Command::WorkRemoved);
-    let proof =
-        |effect: &Effect| matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. });
+fn sealed_work_is_not_reverified_after_removal() {
+    let mut bench = TestSession::running(checked_spec());
+    bench
+        .claim(ClaimKind::Completed)
+        .end(ProcessExit::Exit(0))
+        .verify("old", CheckEnd::Exit(0))
+        .settle();
+    assert!(bench.session.attempt().is_sealed() && bench.has_flag(Flag::EmptyDiff));
+    bench.apply(SessionCommand::WorkRemoved);
+    let proof = |effect: &SessionEffect| {
+        matches!(effect, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. })
+    };
     assert!(!bench.session.effects().iter().any(proof), "{:?}", bench.session.effects());
 }
 
 #[test]
-fn what_a_snapshot_lacks_is_flagged_until_the_next_snapshot() {
-    let mut bench = done();
+fn snapshot_caveats_are_flagged_until_next_snapshot() {
+    let mut bench = claimed_done();
     let caveats = Caveats {
         kept_at: Some("refs/x".to_owned()),
         left_out: vec!["sub".to_owned()],
         protected: vec!["tests/a.rs".to_owned()],
     };
-    let taken = |no, caveats: &Caveats| Command::SnapshotTaken {
+    let taken = |no, caveats: &Caveats| SessionCommand::SnapshotTaken {
         attempt: 1,
         no,
         snapshot: snapshot("new"),
         caveats: caveats.clone(),
     };
-    bench.tell(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).tell(taken(2, &caveats));
+    bench.apply(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).apply(taken(2, &caveats));
     assert_eq!(bench.state(), State::Succeeded);
-    assert!(bench.has(Flag::OffBranch) && bench.has(Flag::LeftOut));
-    assert!(bench.has(Flag::ChecksTouched));
-    bench.pass(50);
-    assert!(bench.session.attempt().is_sealed() && bench.has(Flag::OffBranch));
-    let mut bench = done();
-    bench.tell(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).snapshot("new");
+    assert!(bench.has_flag(Flag::OffBranch) && bench.has_flag(Flag::LeftOut));
+    assert!(bench.has_flag(Flag::ChecksTouched));
+    bench.advance_clock(50);
+    assert!(bench.session.attempt().is_sealed() && bench.has_flag(Flag::OffBranch));
+    let mut bench = claimed_done();
+    bench.apply(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).snapshot("new");
     assert!(
-        !bench.has(Flag::OffBranch) && !bench.has(Flag::LeftOut),
+        !bench.has_flag(Flag::OffBranch) && !bench.has_flag(Flag::LeftOut),
         "it was brought up meanwhile"
     );
 }
 
 #[test]
-fn evidence_after_a_decision_is_nothing() {
-    let mut bench = done();
-    bench.snapshot("new").tell(Command::Cancel { because: "no".to_owned() });
+fn evidence_after_decision_is_ignored() {
+    let mut bench = claimed_done();
+    bench.snapshot("new").apply(SessionCommand::Cancel { because: "no".to_owned() });
     let receipt = receipt("new", "check", CheckEnd::Exit(0));
-    let late = Command::CheckFinished { attempt: 1, receipt };
-    assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
+    let late = SessionCommand::CheckFinished { attempt: 1, receipt };
+    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn a_receipt_counts_once_and_for_its_tree_only() {
-    let mut spec = checked();
+fn receipt_counts_once_for_its_tree() {
+    let mut spec = checked_spec();
     spec.checks = vec!["lint".to_owned(), "check".to_owned()];
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).signal(OVER).snapshot("new");
-    let finished = |tree, command| Command::CheckFinished {
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).snapshot("new");
+    let finished = |tree, command| SessionCommand::CheckFinished {
         attempt: 1,
         receipt: receipt(tree, command, CheckEnd::Exit(0)),
     };
-    assert_eq!(bench.try_tell(finished("other", "lint")), Err(Rejected::Nothing));
-    bench.tell(finished("new", "lint"));
-    assert_eq!(bench.try_tell(finished("new", "lint")), Err(Rejected::Nothing));
+    assert_eq!(bench.try_apply(finished("other", "lint")), Err(SessionRejection::NothingNew));
+    bench.apply(finished("new", "lint"));
+    assert_eq!(bench.try_apply(finished("new", "lint")), Err(SessionRejection::NothingNew));
     assert_eq!(bench.state(), State::Verifying);
-    bench.tell(finished("new", "check")).snapshot("new");
+    bench.apply(finished("new", "check")).snapshot("new");
     assert_eq!(bench.state(), State::Succeeded);
 }
 
 #[test]
-fn checks_run_one_by_one_between_two_looks_at_the_tree() {
-    let mut spec = checked();
+fn checks_run_in_order_between_two_snapshots() {
+    let mut spec = checked_spec();
     spec.checks = vec!["lint".to_owned(), "check".to_owned()];
-    let mut bench = Bench::running(spec);
-    let snapshot = |no| Some(Effect::TakeSnapshot { attempt: 1, no });
-    let check = |index| Some(Effect::RunCheck { attempt: 1, no: 1, index });
-    assert_eq!(owed_proof(&bench.session), None, "it is at work");
-    bench.claim(ClaimKind::Completed).signal(OVER);
-    assert_eq!(owed_proof(&bench.session), snapshot(1));
+    let mut bench = TestSession::running(spec);
+    let snapshot = |no| Some(SessionEffect::TakeSnapshot { attempt: 1, no });
+    let check = |index| Some(SessionEffect::RunCheck { attempt: 1, no: 1, index });
+    assert_eq!(pending_verification(&bench.session), None, "it is at work");
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
+    assert_eq!(pending_verification(&bench.session), snapshot(1));
     bench.snapshot("new");
-    assert_eq!(owed_proof(&bench.session), check(0));
+    assert_eq!(pending_verification(&bench.session), check(0));
     let receipt = receipt("new", "lint", CheckEnd::Exit(0));
-    bench.tell(Command::CheckFinished { attempt: 1, receipt });
-    assert_eq!(owed_proof(&bench.session), check(1));
+    bench.apply(SessionCommand::CheckFinished { attempt: 1, receipt });
+    assert_eq!(pending_verification(&bench.session), check(1));
     bench.check("new", CheckEnd::Exit(0));
-    assert_eq!(owed_proof(&bench.session), snapshot(2));
+    assert_eq!(pending_verification(&bench.session), snapshot(2));
     bench.snapshot("new");
-    assert_eq!(owed_proof(&bench.session), None);
+    assert_eq!(pending_verification(&bench.session), None);
 }
 
 #[test]
-fn a_tree_that_moved_is_checked_anew() {
-    let mut bench = done();
+fn moved_tree_is_checked_again() {
+    let mut bench = claimed_done();
     bench.snapshot("one").check("one", CheckEnd::Exit(0)).snapshot("two");
     assert_eq!(
-        owed_proof(&bench.session),
-        Some(Effect::RunCheck { attempt: 1, no: 2, index: 0 }),
+        pending_verification(&bench.session),
+        Some(SessionEffect::RunCheck { attempt: 1, no: 2, index: 0 }),
         "what was found about the former tree is void"
     );
     bench.verify("two", CheckEnd::Exit(0));
@@ -241,82 +251,88 @@ fn a_tree_that_moved_is_checked_anew() {
 }
 
 #[test]
-fn checks_wait_for_the_whole_tree_of_a_process_to_be_gone() {
-    let mut bench = done();
+fn checks_wait_for_process_tree_to_end() {
+    let mut bench = claimed_done();
     let launch = bench.launch();
-    bench.exit(End::Exit(0), EndedBy::Itself);
-    assert_eq!(owed_proof(&bench.session), None);
-    bench.tell(Command::TreeGone { launch, leftovers: 0, verified: false });
-    assert!(owed_proof(&bench.session).is_some());
+    bench.exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert_eq!(pending_verification(&bench.session), None);
+    bench.apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: false });
+    assert!(pending_verification(&bench.session).is_some());
 
-    let mut unseen = done();
+    let mut unseen = claimed_done();
     let launch = unseen.launch();
-    unseen.tell(Command::ProcessUnobserved { launch, why: "power loss".to_owned() });
-    assert!(owed_proof(&unseen.session).is_some(), "no observer is left to report more");
+    unseen.apply(SessionCommand::ProcessUnobserved { launch, why: "power loss".to_owned() });
+    assert!(pending_verification(&unseen.session).is_some(), "no observer is left to report more");
 }
 
 #[test]
-fn the_seal_keeps_the_tree_that_was_judged_and_a_later_turn_does_not_void_it() {
-    let mut spec = checked();
-    spec.afterwards = Afterwards::Park;
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).signal(OVER).verify("new", CheckEnd::Exit(0)).settle();
+fn seal_keeps_verified_tree_after_later_turn() {
+    let mut spec = checked_spec();
+    spec.afterwards = OnFinish::Park;
+    let mut bench = TestSession::running(spec);
+    bench
+        .claim(ClaimKind::Completed)
+        .signal(TURN_ENDED_OK)
+        .verify("new", CheckEnd::Exit(0))
+        .settle();
     let sealed = bench.session.attempt().sealed.clone().unwrap();
     assert_eq!(sealed.tree, Some(snapshot("new").tree));
     let verifying = bench.session.attempt().verifying.clone();
-    bench.signal(Signal::TurnStarted { turn: None });
+    bench.signal(StreamSignal::TurnStarted { turn: None });
     assert_eq!(bench.session.attempt().verifying, verifying);
-    assert!(bench.session.effects().iter().all(|e| !matches!(e, Effect::TakeSnapshot { .. })));
+    assert!(
+        bench.session.effects().iter().all(|e| !matches!(e, SessionEffect::TakeSnapshot { .. }))
+    );
 }
 
 #[test]
-fn a_turn_of_an_older_launch_voids_nothing() {
-    let mut bench = Bench::resumed();
+fn turn_of_older_launch_keeps_evidence() {
+    let mut bench = TestSession::resumed();
     bench.session.spec.checks = vec!["check".to_owned()];
     let old = bench.session.launches[0].id;
-    bench.claim(ClaimKind::Completed).signal(OVER).snapshot("new");
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).snapshot("new");
     let cursor = provost_core::session::Cursor { offset: 10_000, skip: 0 };
-    let signal = Signal::TurnStarted { turn: None };
-    bench.tell(Command::Observed { launch: old, signal, cursor });
+    let signal = StreamSignal::TurnStarted { turn: None };
+    bench.apply(SessionCommand::Observed { launch: old, signal, cursor });
     assert_eq!(bench.session.attempt().verifying.snapshot, Some(snapshot("new")));
 }
 
 #[test]
-fn an_allowed_empty_diff_is_judged_by_its_checks() {
-    let mut spec = checked();
+fn allowed_empty_diff_is_judged_by_checks() {
+    let mut spec = checked_spec();
     spec.empty_diff = EmptyDiff::Accepted;
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("old", CheckEnd::Exit(0));
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).verify("old", CheckEnd::Exit(0));
     assert_eq!(bench.state(), State::Succeeded);
-    assert!(!bench.has(Flag::EmptyDiff));
+    assert!(!bench.has_flag(Flag::EmptyDiff));
 }
 
 #[test]
-fn a_check_without_an_end_of_its_own_is_flagged_as_unfinished() {
+fn check_without_exit_is_flagged_unfinished() {
     for (end, unfinished) in [(CheckEnd::Exit(1), false), (CheckEnd::TimeLimit, true)] {
-        let mut bench = Bench::running(checked());
-        bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("new", end);
+        let mut bench = TestSession::running(checked_spec());
+        bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).verify("new", end);
         assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::Verification)));
-        assert_eq!(bench.has(Flag::ChecksUnfinished), unfinished);
+        assert_eq!(bench.has_flag(Flag::ChecksUnfinished), unfinished);
     }
-    let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).end(End::Exit(0)).tell(snapshot_failed(1));
+    let mut bench = TestSession::running(checked_spec());
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).apply(snapshot_failed(1));
     assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::Verification)));
-    assert!(bench.has(Flag::ChecksUnfinished));
+    assert!(bench.has_flag(Flag::ChecksUnfinished));
 }
 
 /// Returns the rework message that a live agent gets after its work was refuted.
-fn told_after(refute: impl FnOnce(&mut Bench)) -> String {
-    let mut bench = done();
+fn rework_text(refute: impl FnOnce(&mut TestSession)) -> String {
+    let mut bench = claimed_done();
     refute(&mut bench);
     let message = bench.session.messages.last().expect("a rework message is queued");
-    assert_eq!(message.kind, MessageKind::Rework);
+    assert_eq!(message.kind, AgentMessageKind::Rework);
     message.text.clone()
 }
 
 #[test]
-fn refuted_work_goes_back_with_the_reason() {
-    let refuted = |end: CheckEnd| told_after(|bench| _ = bench.verify("new", end));
+fn failed_work_is_returned_with_reason() {
+    let refuted = |end: CheckEnd| rework_text(|bench| _ = bench.verify("new", end));
     assert_eq!(refuted(CheckEnd::Exit(3)), "The check `check` exited with 3.");
     assert_eq!(refuted(CheckEnd::Signal(9)), "The check `check` was ended by signal 9.");
     assert_eq!(
@@ -327,48 +343,48 @@ fn refuted_work_goes_back_with_the_reason() {
         refuted(CheckEnd::OutputLimit),
         "The check `check` printed more than its output limit."
     );
-    let unchanged = told_after(|bench| _ = bench.verify("old", CheckEnd::Exit(0)));
+    let unchanged = rework_text(|bench| _ = bench.verify("old", CheckEnd::Exit(0)));
     assert_eq!(unchanged, "Nothing was changed.");
-    let uncommitted = told_after(|bench| _ = bench.tell(snapshot_failed(1)));
+    let uncommitted = rework_text(|bench| _ = bench.apply(snapshot_failed(1)));
     assert_eq!(uncommitted, "Your work could not be committed: the disk is full.");
 }
 
 #[test]
-fn check_that_could_not_be_run_is_no_failed_verification() {
+fn check_that_cannot_run_is_not_a_failure() {
     let not_run = || CheckEnd::Unfinished("no room".to_owned());
-    let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("new", not_run());
+    let mut bench = TestSession::running(checked_spec());
+    bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).verify("new", not_run());
     assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::ChecksNotRun)));
-    assert!(bench.has(Flag::ChecksUnfinished));
+    assert!(bench.has_flag(Flag::ChecksUnfinished));
     // A live agent is not asked to fix a problem that is not its own.
-    let mut bench = done();
+    let mut bench = claimed_done();
     bench.verify("new", not_run());
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::ReworkExhausted);
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::ReworkExhausted);
     assert_eq!(bench.session.attempt().reworks, 0);
 }
 
 #[test]
-fn refuted_work_goes_back_with_what_the_refuting_check_printed() {
-    let mut spec = checked();
+fn failed_work_is_returned_with_check_output() {
+    let mut spec = checked_spec();
     spec.checks = vec!["lint".to_owned(), "check".to_owned()];
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).signal(OVER).snapshot("new");
-    let printed = |command, end, tail: &str| Command::CheckFinished {
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).snapshot("new");
+    let printed = |command, end, tail: &str| SessionCommand::CheckFinished {
         attempt: 1,
         receipt: Receipt { tail: tail.to_owned(), ..receipt("new", command, end) },
     };
-    bench.tell(printed("lint", CheckEnd::Exit(0), "all is well"));
-    bench.tell(printed("check", CheckEnd::Exit(1), "2 failed")).snapshot("new");
+    bench.apply(printed("lint", CheckEnd::Exit(0), "all is well"));
+    bench.apply(printed("check", CheckEnd::Exit(1), "2 failed")).snapshot("new");
     let told = &bench.session.messages.last().unwrap().text;
     assert_eq!(told, "The check `check` exited with 1. Last output:\n2 failed");
 }
 
 #[test]
-fn refuted_work_of_a_plain_command_ends_it() {
-    let mut spec = checked();
+fn failed_check_stops_plain_command() {
+    let mut spec = checked_spec();
     spec.agent.driver = Driver::Command;
-    let mut bench = Bench::running(spec);
-    bench.claim(ClaimKind::Completed).hear_silence().verify("new", CheckEnd::Exit(1));
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::ReworkExhausted);
+    let mut bench = TestSession::running(spec);
+    bench.claim(ClaimKind::Completed).report_silence().verify("new", CheckEnd::Exit(1));
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::ReworkExhausted);
     assert_eq!(bench.session.attempt().reworks, 0);
 }

@@ -3,39 +3,40 @@
 use provost_core::{
     lifecycle::{ClaimKind, State},
     session::{
-        Command, Effect, End, EndedBy, HookEnd, HookEvent, HookKey, Rejected, Resolve, Signal,
+        HookEnd, HookEvent, HookKey, ManualOutcome, ProcessExit, SessionCommand, SessionEffect,
+        SessionRejection, StoppedBy, StreamSignal,
     },
 };
 
-use crate::kit::{Bench, OVER, command_spec, question, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, command_spec, question, spec};
 
 #[test]
-fn a_session_announces_its_opening_its_start_its_needs_and_its_outcome() {
-    let mut bench = Bench::running(spec());
+fn hooks_fire_for_open_start_request_and_outcome() {
+    let mut bench = TestSession::running(spec());
     assert_eq!(bench.hooks(), ["session.opened", "session.started"]);
-    bench.signal(Signal::Asked(question("q")));
-    bench.signal(Signal::Withdrawn { native: "q".to_owned() });
-    bench.claim(ClaimKind::Completed).signal(OVER);
+    bench.signal(StreamSignal::RequestOpened(question("q")));
+    bench.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() });
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
     let asked = ["session.opened", "session.started", "session.needs_input"];
     assert_eq!(bench.hooks(), asked, "an outcome is announced when it is sealed");
-    bench.pass(50);
+    bench.advance_clock(50);
     assert_eq!(bench.hooks().last().unwrap(), "session.completed");
     assert_eq!(bench.hooks().len(), 4);
     assert_eq!(bench.session.hooks[3].state, State::Completed);
 }
 
 #[test]
-fn a_second_launch_is_no_second_start() {
-    let bench = Bench::resumed();
+fn second_launch_fires_no_second_start_hook() {
+    let bench = TestSession::resumed();
     assert_eq!(bench.hooks().iter().filter(|name| *name == "session.started").count(), 1);
 }
 
 #[test]
-fn each_occasion_has_its_own_number() {
-    let mut bench = Bench::running(spec());
+fn hook_occasions_are_numbered() {
+    let mut bench = TestSession::running(spec());
     for native in ["a", "b"] {
-        bench.signal(Signal::Asked(question(native)));
-        bench.signal(Signal::Withdrawn { native: native.to_owned() });
+        bench.signal(StreamSignal::RequestOpened(question(native)));
+        bench.signal(StreamSignal::RequestWithdrawn { native: native.to_owned() });
     }
     let event = HookEvent::State(State::NeedsInput);
     let keys: Vec<HookKey> =
@@ -44,41 +45,43 @@ fn each_occasion_has_its_own_number() {
 }
 
 #[test]
-fn a_hook_that_was_not_configured_is_not_owed() {
+fn unconfigured_hook_does_not_fire() {
     let mut spec = spec();
     spec.hooks.remove(&HookEvent::Opened);
-    assert_eq!(Bench::running(spec).hooks(), ["session.started"]);
+    assert_eq!(TestSession::running(spec).hooks(), ["session.started"]);
 }
 
 #[test]
-fn a_hook_runs_until_it_is_told_to_have_finished_once() {
-    let mut bench = Bench::running(spec());
+fn hook_is_pending_until_finished_once() {
+    let mut bench = TestSession::running(spec());
     let key = bench.session.hooks[0].key;
-    assert!(bench.owes(&Effect::RunHook(key)));
-    let finished = Command::HookFinished { key, end: HookEnd::Exit(0) };
-    bench.tell(finished.clone());
-    assert!(!bench.owes(&Effect::RunHook(key)));
+    assert!(bench.has_effect(&SessionEffect::RunHook(key)));
+    let finished = SessionCommand::HookFinished { key, end: HookEnd::Exit(0) };
+    bench.apply(finished.clone());
+    assert!(!bench.has_effect(&SessionEffect::RunHook(key)));
     assert_eq!(bench.hooks(), ["session.started"]);
-    assert_eq!(bench.try_tell(finished), Err(Rejected::Nothing));
+    assert_eq!(bench.try_apply(finished), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn a_resolution_is_announced_once_before_or_after_the_seal() {
-    let accept = Command::Resolve { to: Resolve::Accepted, because: "seen".to_owned() };
-    let accepted =
-        |bench: &Bench| bench.hooks().iter().filter(|name| *name == "session.accepted").count();
-    let mut before = Bench::running(command_spec());
-    before.exit(End::Exit(0), EndedBy::Itself).tell(accept.clone());
+fn resolution_hook_fires_once() {
+    let accept =
+        SessionCommand::Resolve { to: ManualOutcome::Accepted, because: "seen".to_owned() };
+    let accepted = |bench: &TestSession| {
+        bench.hooks().iter().filter(|name| *name == "session.accepted").count()
+    };
+    let mut before = TestSession::running(command_spec());
+    before.exit(ProcessExit::Exit(0), StoppedBy::Itself).apply(accept.clone());
     assert_eq!((before.sealed(), accepted(&before)), (true, 1));
 
-    let mut after = Bench::running(command_spec());
-    after.end(End::Exit(0)).settle().tell(accept);
+    let mut after = TestSession::running(command_spec());
+    after.end(ProcessExit::Exit(0)).settle().apply(accept);
     assert_eq!(accepted(&after), 1);
 }
 
 #[test]
-fn a_late_claim_is_announced() {
-    let mut bench = Bench::running(command_spec());
-    bench.end(End::Exit(0)).settle().claim(ClaimKind::Completed);
+fn late_claim_fires_a_hook() {
+    let mut bench = TestSession::running(command_spec());
+    bench.end(ProcessExit::Exit(0)).settle().claim(ClaimKind::Completed);
     assert_eq!(bench.hooks().last().unwrap(), "session.late_claim");
 }

@@ -6,14 +6,17 @@ use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
     lifecycle::{Cause, ClaimKind, Flag, State},
     limits::Bounds,
-    request::{Asked, Reply, RequestKind, Waiting},
+    request::{AgentRequest, BlockingMode, RequestKind, RequestReply},
     session::{
-        Afterwards, Agent, Command, Cursor, Driver, Effect, End, EndedBy, Event, Exit0, HookEvent,
-        HookSpec, Identity, Rejected, Reporter, SendMode, Session, SessionOpened, Signal, Spec,
-        StopStep, Testimony, TurnEnd, Work,
+        AgentSpec, Cursor, Driver, Event, ExitZeroPolicy, HookEvent, HookSpec, OnFinish,
+        ProcessExit, ProcessIdentity, ReportBody, Reporter, SendMode, Session, SessionCommand,
+        SessionEffect, SessionOpened, SessionRejection, SessionSpec, StopStep, StoppedBy,
+        StreamSignal, TurnEnd, WorkLocation,
     },
     time::Moment,
-    verdict::{CheckEnd, EmptyDiff, Evidence, Passed, Receipt, Refuted, Snapshot, Verdict},
+    verdict::{
+        CheckEnd, CheckRefutation, EmptyDiff, Evidence, Receipt, Snapshot, Verdict, VerifiedTree,
+    },
 };
 
 pub(crate) fn snapshot(tree: &str) -> Snapshot {
@@ -35,7 +38,7 @@ pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
     }
 }
 
-pub(crate) fn passed() -> Passed {
+pub(crate) fn passed() -> VerifiedTree {
     let required = ["check".to_owned()];
     let verdict = Verdict::from_evidence(Evidence {
         snapshot: &snapshot("new"),
@@ -50,38 +53,38 @@ pub(crate) fn passed() -> Passed {
     }
 }
 
-pub(crate) fn failed() -> Refuted {
-    Refuted::Check { command: "check".to_owned(), end: CheckEnd::Exit(1) }
+pub(crate) fn failed() -> CheckRefutation {
+    CheckRefutation::Check { command: "check".to_owned(), end: CheckEnd::Exit(1) }
 }
 
-pub(crate) fn spec() -> Spec {
-    Spec {
+pub(crate) fn spec() -> SessionSpec {
+    SessionSpec {
         name: "test".to_owned(),
         role: None,
         project: None,
         cwd: "/work".to_owned(),
-        agent: Agent {
+        agent: AgentSpec {
             name: "test".to_owned(),
             driver: Driver::Jsonl,
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
             own_env: Vec::new(),
-            input: provost_core::session::Input::Closed,
+            input: provost_core::session::CommandStdin::Closed,
             settings: Default::default(),
             version: None,
             carried: Default::default(),
         },
         instruction: Some("do it".to_owned()),
-        work: Work::Plain,
+        work: WorkLocation::Plain,
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: Exit0::SaysNothing,
-        afterwards: Afterwards::Close,
+        exit0: ExitZeroPolicy::SaysNothing,
+        afterwards: OnFinish::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         budget: Default::default(),
         policy: Default::default(),
@@ -102,11 +105,11 @@ pub(crate) fn spec() -> Spec {
     }
 }
 
-pub(crate) fn checked() -> Spec {
-    Spec { checks: vec!["check".to_owned()], ..spec() }
+pub(crate) fn checked_spec() -> SessionSpec {
+    SessionSpec { checks: vec!["check".to_owned()], ..spec() }
 }
 
-pub(crate) fn command_spec() -> Spec {
+pub(crate) fn command_spec() -> SessionSpec {
     let mut spec = spec();
     spec.agent.driver = Driver::Command;
     spec.instruction = None;
@@ -114,73 +117,77 @@ pub(crate) fn command_spec() -> Spec {
 }
 
 /// A blocking question with the agent's own id for it.
-pub(crate) fn question(native: &str) -> Asked {
-    Asked {
+pub(crate) fn question(native: &str) -> AgentRequest {
+    AgentRequest {
         native: native.to_owned(),
         kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: String::new(),
         questions: Vec::new(),
         subject: None,
     }
 }
 
-pub(crate) fn send(key: &str, mode: SendMode) -> Command {
-    Command::Send { key: key.to_owned(), text: format!("the text of {key}"), mode }
+pub(crate) fn send(key: &str, mode: SendMode) -> SessionCommand {
+    SessionCommand::Send { key: key.to_owned(), text: format!("the text of {key}"), mode }
 }
 
 /// The successful end of a turn.
-pub(crate) const OVER: Signal =
-    Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
+pub(crate) const TURN_ENDED_OK: StreamSignal =
+    StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
 
 /// A session under test, with a clock and a journal cursor that only move forward.
-pub(crate) struct Bench {
+pub(crate) struct TestSession {
     pub(crate) session: Session,
     pub(crate) log: Vec<(Moment, Event)>,
     pub(crate) now: Moment,
     cursor: u64,
 }
 
-impl Bench {
-    pub(crate) fn new(spec: Spec) -> Bench {
+impl TestSession {
+    pub(crate) fn new(spec: SessionSpec) -> TestSession {
         let now = Moment { wall_ms: 1_000_000, mono_ms: 1_000 };
         let opened = SessionOpened { spec: Box::new(spec) };
         let id = SessionId(uuid::Uuid::from_u128(7));
         let session = Session::open(id, now, &opened);
-        Bench { session, log: vec![(now, opened.into())], now, cursor: 0 }
+        TestSession { session, log: vec![(now, opened.into())], now, cursor: 0 }
     }
 
     /// Opens a session and starts its first launch.
-    pub(crate) fn running(spec: Spec) -> Bench {
-        let mut bench = Bench::new(spec);
+    pub(crate) fn running(spec: SessionSpec) -> TestSession {
+        let mut bench = TestSession::new(spec);
         let base = Some(snapshot("old"));
-        bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base });
+        bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base });
         bench.start();
         bench
     }
 
     /// Opens a session whose first launch ended with a question and whose second launch is running.
-    pub(crate) fn resumed() -> Bench {
-        let mut bench = Bench::running(spec());
-        bench.signal(Signal::Asked(question("q"))).end(End::Exit(0));
+    pub(crate) fn resumed() -> TestSession {
+        let mut bench = TestSession::running(spec());
+        bench.signal(StreamSignal::RequestOpened(question("q"))).end(ProcessExit::Exit(0));
         let request = bench.session.requests[0].id;
-        bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("yes".to_owned()) });
+        bench.apply(SessionCommand::Answer {
+            request,
+            revision: 1,
+            reply: RequestReply::Text("yes".to_owned()),
+        });
         bench.start();
         bench
     }
 
     pub(crate) fn start(&mut self) {
         let launch = self.launch();
-        let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
-        let holder = Identity { pid: 4, ..child.clone() };
-        self.tell(Command::LaunchStarted { launch, holder, child });
+        let child = ProcessIdentity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+        let holder = ProcessIdentity { pid: 4, ..child.clone() };
+        self.apply(SessionCommand::LaunchStarted { launch, holder, child });
     }
 
     pub(crate) fn launch(&self) -> LaunchId {
         LaunchId { session: self.session.id, no: self.session.launches.len() as u32 }
     }
 
-    pub(crate) fn try_tell(&mut self, command: Command) -> Result<(), Rejected> {
+    pub(crate) fn try_apply(&mut self, command: SessionCommand) -> Result<(), SessionRejection> {
         let events = self.session.decide(&command, self.now)?;
         for event in events {
             self.fold(event);
@@ -189,9 +196,9 @@ impl Bench {
         Ok(())
     }
 
-    pub(crate) fn tell(&mut self, command: Command) -> &mut Self {
+    pub(crate) fn apply(&mut self, command: SessionCommand) -> &mut Self {
         let shown = format!("{command:?}");
-        self.try_tell(command).unwrap_or_else(|why| panic!("{shown} was rejected: {why}"));
+        self.try_apply(command).unwrap_or_else(|why| panic!("{shown} was rejected: {why}"));
         self
     }
 
@@ -210,7 +217,7 @@ impl Bench {
         panic!("advance() does not terminate: {:?}", self.log.last());
     }
 
-    pub(crate) fn pass(&mut self, ms: u64) -> &mut Self {
+    pub(crate) fn advance_clock(&mut self, ms: u64) -> &mut Self {
         self.now.mono_ms += ms;
         self.now.wall_ms += ms as i64;
         self.advance();
@@ -222,69 +229,69 @@ impl Bench {
         for _ in 0..100 {
             let Some((at, due)) = self.session.deadline() else { return self };
             let ahead = at.saturating_sub(self.now.mono_ms);
-            if let provost_core::session::Due::Silence(_) = due {
+            if let provost_core::session::DeadlineKind::Silence(_) = due {
                 return self;
             }
-            self.pass(ahead);
+            self.advance_clock(ahead);
         }
         panic!("deadlines never end")
     }
 
-    pub(crate) fn signal(&mut self, signal: Signal) -> &mut Self {
+    pub(crate) fn signal(&mut self, signal: StreamSignal) -> &mut Self {
         self.cursor += 10;
         let cursor = Cursor { offset: self.cursor, skip: 0 };
         let launch = self.launch();
-        self.tell(Command::Observed { launch, signal, cursor })
+        self.apply(SessionCommand::Observed { launch, signal, cursor })
     }
 
     /// Sends a signal that may be rejected.
-    pub(crate) fn try_signal(&mut self, signal: Signal) -> Result<(), Rejected> {
+    pub(crate) fn try_signal(&mut self, signal: StreamSignal) -> Result<(), SessionRejection> {
         self.cursor += 10;
         let cursor = Cursor { offset: self.cursor, skip: 0 };
-        self.try_tell(Command::Observed { launch: self.launch(), signal, cursor })
+        self.try_apply(SessionCommand::Observed { launch: self.launch(), signal, cursor })
     }
 
     pub(crate) fn claim(&mut self, kind: ClaimKind) -> &mut Self {
-        self.claims(kind, None)
+        self.claim_with_text(kind, None)
     }
 
-    pub(crate) fn claims(&mut self, kind: ClaimKind, text: Option<&str>) -> &mut Self {
+    pub(crate) fn claim_with_text(&mut self, kind: ClaimKind, text: Option<&str>) -> &mut Self {
         let (from, text) = (Reporter::Launch(self.launch()), text.map(str::to_owned));
-        self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text } })
+        self.apply(SessionCommand::Report { from, testimony: ReportBody::Claim { kind, text } })
     }
 
     /// Ends the process by itself, closes its stream and reports its tree as gone.
-    pub(crate) fn end(&mut self, end: End) -> &mut Self {
-        self.end_by(end, EndedBy::Itself)
+    pub(crate) fn end(&mut self, end: ProcessExit) -> &mut Self {
+        self.end_by(end, StoppedBy::Itself)
     }
 
-    pub(crate) fn end_by(&mut self, end: End, by: EndedBy) -> &mut Self {
+    pub(crate) fn end_by(&mut self, end: ProcessExit, by: StoppedBy) -> &mut Self {
         let launch = self.launch();
-        self.tell(Command::ProcessEnded { launch, end, by });
+        self.apply(SessionCommand::ProcessEnded { launch, end, by });
         if self.session.launch(launch).expect("it was requested").stream.closed.is_none() {
-            self.signal(Signal::Closed);
+            self.signal(StreamSignal::Closed);
         }
-        self.tell(Command::TreeGone { launch, leftovers: 0, verified: true })
+        self.apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true })
     }
 
     /// Answers the pending snapshot.
     pub(crate) fn snapshot(&mut self, tree: &str) -> &mut Self {
         let taken = self.snapshot_taken(tree);
-        self.tell(taken)
+        self.apply(taken)
     }
 
     /// Builds the result of the pending snapshot.
-    pub(crate) fn snapshot_taken(&self, tree: &str) -> Command {
+    pub(crate) fn snapshot_taken(&self, tree: &str) -> SessionCommand {
         let attempt = self.session.attempt();
         let no = attempt.verifying.taken + 1;
         let caveats = Default::default();
-        Command::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree), caveats }
+        SessionCommand::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree), caveats }
     }
 
     /// Finishes the only check on a tree.
     pub(crate) fn check(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let attempt = self.session.attempt().no;
-        self.tell(Command::CheckFinished { attempt, receipt: receipt(tree, "check", end) })
+        self.apply(SessionCommand::CheckFinished { attempt, receipt: receipt(tree, "check", end) })
     }
 
     /// Runs the pending verification: snapshots `tree` and ends every check with `end`.
@@ -292,10 +299,13 @@ impl Bench {
         for _ in 0..10 {
             let owed = self.session.effects();
             let step = owed.iter().find(|effect| {
-                matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. })
+                matches!(
+                    effect,
+                    SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }
+                )
             });
             match step {
-                Some(Effect::TakeSnapshot { .. }) => self.snapshot(tree),
+                Some(SessionEffect::TakeSnapshot { .. }) => self.snapshot(tree),
                 Some(_) => self.check(tree, end.clone()),
                 None => return self,
             };
@@ -304,25 +314,25 @@ impl Bench {
     }
 
     /// Decides a command without applying its events.
-    pub(crate) fn decide(&self, command: &Command) -> Result<Vec<Event>, Rejected> {
+    pub(crate) fn decide(&self, command: &SessionCommand) -> Result<Vec<Event>, SessionRejection> {
         self.session.decide(command, self.now)
     }
 
     /// Ends the process, but leaves its stream open and its tree unknown.
-    pub(crate) fn exit(&mut self, end: End, by: EndedBy) -> &mut Self {
+    pub(crate) fn exit(&mut self, end: ProcessExit, by: StoppedBy) -> &mut Self {
         let launch = self.launch();
-        self.tell(Command::ProcessEnded { launch, end, by })
+        self.apply(SessionCommand::ProcessEnded { launch, end, by })
     }
 
     /// Reports silence on the stream since the last signal, after the stale window.
-    pub(crate) fn hear_silence(&mut self) -> &mut Self {
+    pub(crate) fn report_silence(&mut self) -> &mut Self {
         let launch = self.launch();
         let heard_ms = self.session.launch(launch).expect("it was requested").stream.heard.mono_ms;
-        self.pass(self.session.spec.bounds.stale_ms);
-        self.tell(Command::Silence { launch, heard_ms })
+        self.advance_clock(self.session.spec.bounds.stale_ms);
+        self.apply(SessionCommand::Silence { launch, heard_ms })
     }
 
-    pub(crate) fn owes(&self, effect: &Effect) -> bool {
+    pub(crate) fn has_effect(&self, effect: &SessionEffect) -> bool {
         self.session.effects().contains(effect)
     }
 
@@ -330,11 +340,11 @@ impl Bench {
         self.session.judgement().cause
     }
 
-    pub(crate) fn has(&self, flag: Flag) -> bool {
+    pub(crate) fn has_flag(&self, flag: Flag) -> bool {
         self.session.judgement().has(flag)
     }
 
-    pub(crate) fn step(&self) -> Option<StopStep> {
+    pub(crate) fn stop_step(&self) -> Option<StopStep> {
         self.session.launches.last()?.stop.map(|stop| stop.step)
     }
 

@@ -4,97 +4,100 @@ use proptest::prelude::*;
 use provost_core::{
     ids::SessionId,
     lifecycle::{ClaimKind, State},
-    session::{Command, Due, Event, Rejected, Session, SessionOpened, Signal, StopStep, TurnEnd},
+    session::{
+        DeadlineKind, Event, Session, SessionCommand, SessionOpened, SessionRejection, StopStep,
+        StreamSignal, TurnEnd,
+    },
     time::Moment,
     verdict::CheckEnd,
 };
 
 use crate::{
-    kit::{Bench, checked, question, snapshot},
+    kit::{TestSession, checked_spec, question, snapshot},
     random::{random_command, random_spec},
     rng::Rng,
-    watched::Watch,
+    watched::SessionWatch,
 };
 
 /// Maximum number of automatic events in a row; more mean that a rule never settles.
 const MAX_FOLLOW_UPS: usize = 64;
 
 /// A session with its log and the law checker.
-struct Lab {
+struct LawSession {
     session: Session,
     log: Vec<(Moment, Event)>,
-    watch: Watch,
+    watch: SessionWatch,
     now: Moment,
 }
 
-impl Lab {
-    fn open(rng: &mut Rng) -> Lab {
+impl LawSession {
+    fn open(rng: &mut Rng) -> LawSession {
         let now = Moment { wall_ms: 1_000_000, mono_ms: 1_000 };
         let opened = SessionOpened { spec: Box::new(random_spec(rng)) };
         let session = Session::open(SessionId(uuid::Uuid::from_u128(7)), now, &opened);
-        let watch = Watch::of(&session);
-        let mut lab = Lab { session, log: vec![(now, opened.into())], watch, now };
-        lab.come_to_rest();
+        let watch = SessionWatch::start(&session);
+        let mut lab = LawSession { session, log: vec![(now, opened.into())], watch, now };
+        lab.advance_fully();
         lab
     }
 
-    fn pass(&mut self, ms: u64) {
+    fn advance_clock(&mut self, ms: u64) {
         self.now.mono_ms += ms;
         self.now.wall_ms += ms as i64;
-        self.come_to_rest();
-        self.hear_silence();
+        self.advance_fully();
+        self.report_due_silence();
     }
 
     /// Reports silence whenever its deadline is reached. A reaction to silence with no delay can make the next one due
     /// at once; each report must change something, and the sequence must end.
-    fn hear_silence(&mut self) {
+    fn report_due_silence(&mut self) {
         for _ in 0..MAX_FOLLOW_UPS {
-            let Some((at, Due::Silence(launch))) = self.session.deadline() else { return };
+            let Some((at, DeadlineKind::Silence(launch))) = self.session.deadline() else { return };
             if at > self.now.mono_ms {
                 return;
             }
             let heard_ms = self.session.launch(launch).expect("it is due").stream.heard.mono_ms;
-            let told = self.tell(&Command::Silence { launch, heard_ms });
+            let told = self.apply(&SessionCommand::Silence { launch, heard_ms });
             told.unwrap_or_else(|why| {
-                panic!("a due silence changed nothing: {why}\n{}", self.told())
+                panic!("a due silence changed nothing: {why}\n{}", self.describe_log())
             });
         }
-        panic!("silence is due without end\n{}", self.told());
+        panic!("silence is due without end\n{}", self.describe_log());
     }
 
-    fn tell(&mut self, command: &Command) -> Result<(), Rejected> {
+    fn apply(&mut self, command: &SessionCommand) -> Result<(), SessionRejection> {
         let events = self.session.decide(command, self.now)?;
         assert_eq!(Ok(&events), self.session.decide(command, self.now).as_ref(), "decide is pure");
         for event in events {
             self.fold(event);
         }
-        self.come_to_rest();
+        self.advance_fully();
         Ok(())
     }
 
-    fn come_to_rest(&mut self) {
+    fn advance_fully(&mut self) {
         for _ in 0..MAX_FOLLOW_UPS {
             match self.session.advance(self.now) {
                 Some(event) => self.fold(event),
                 None => {
-                    let judged = self.watch.rest(&self.session, self.now);
-                    return judged.unwrap_or_else(|why| panic!("{why}\n{}", self.told()));
+                    let judged = self.watch.check_settled(&self.session, self.now);
+                    return judged.unwrap_or_else(|why| panic!("{why}\n{}", self.describe_log()));
                 }
             }
         }
-        panic!("the rules do not terminate\n{}", self.told());
+        panic!("the rules do not terminate\n{}", self.describe_log());
     }
 
     fn fold(&mut self, event: Event) {
         let before = self.session.clone();
         self.session.evolve(self.now, &event);
-        let judged = self.watch.event(&before, self.now, &event, &self.session);
+        let judged = self.watch.check_event(&before, self.now, &event, &self.session);
         self.log.push((self.now, event));
-        judged.unwrap_or_else(|why| panic!("{why}\n{}", self.told()));
+        judged.unwrap_or_else(|why| panic!("{why}\n{}", self.describe_log()));
     }
 
     /// Encodes, decodes and replays the log.
-    fn replayed(&self) -> Session {
+    fn replay(&self) -> Session {
         let stored: Vec<(Moment, Event)> = self
             .log
             .iter()
@@ -107,7 +110,7 @@ impl Lab {
             .expect("the log begins with the opening")
     }
 
-    fn told(&self) -> String {
+    fn describe_log(&self) -> String {
         let lines = self.log.iter().skip(1);
         lines.map(|(at, event)| format!("{:>6} {event:?}\n", at.mono_ms)).collect()
     }
@@ -120,32 +123,33 @@ fn cases() -> u32 {
 }
 
 /// Runs one random story and returns the session.
-fn story(seed: u64, steps: &[(u64, u64)]) -> Lab {
-    let mut lab = Lab::open(&mut Rng::new(seed));
-    let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
-    lab.tell(&prepared).expect("its work was not prepared before");
+fn run_story(seed: u64, steps: &[(u64, u64)]) -> LawSession {
+    let mut lab = LawSession::open(&mut Rng::new(seed));
+    let prepared =
+        SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
+    lab.apply(&prepared).expect("its work was not prepared before");
     for (ms, choice) in steps {
-        lab.pass(*ms);
+        lab.advance_clock(*ms);
         let command = random_command(&lab.session, &mut Rng::new(*choice));
         // Rejections are fine: every state must only have some answer to every command.
-        lab.tell(&command).ok();
+        lab.apply(&command).ok();
     }
     lab
 }
 
 #[test]
-fn a_silence_after_which_another_is_due_at_once_comes_to_an_end() {
+fn repeated_immediate_silence_terminates() {
     let steps = [
         (0, 16742028077054982946),
         (0, 18359678874734624810),
         (0, 14595272101732001039),
         (1000, 0),
     ];
-    story(263541352987311100, &steps);
+    run_story(263541352987311100, &steps);
 }
 
 #[test]
-fn what_is_seen_late_to_have_been_typed_to_who_has_ended_is_given_up() {
+fn late_input_receipt_after_exit_is_dropped() {
     let choices = [
         11917896876356801562,
         9273596332230913304,
@@ -157,47 +161,47 @@ fn what_is_seen_late_to_have_been_typed_to_who_has_ended_is_given_up() {
         15815240178567507825,
         0,
     ];
-    story(14232340575187791461, &choices.map(|choice| (0, choice)));
+    run_story(14232340575187791461, &choices.map(|choice| (0, choice)));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_laws_hold_whatever_comes(
+    fn laws_hold_for_random_commands(
         seed in any::<u64>(),
         steps in proptest::collection::vec((prop_oneof![Just(0), 0u64..120, 0u64..3_000], any::<u64>()), 1..60),
     ) {
-        let lab = story(seed, &steps);
-        prop_assert_eq!(&lab.replayed(), &lab.session);
+        let lab = run_story(seed, &steps);
+        prop_assert_eq!(&lab.replay(), &lab.session);
         let text = serde_json::to_string(&lab.session).unwrap();
         prop_assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), lab.session);
     }
 
     #[test]
-    fn a_session_of_another_home_owes_nothing_once_it_is_closed(
+    fn closed_imported_session_has_no_effects(
         seed in any::<u64>(),
         steps in proptest::collection::vec((0u64..400, any::<u64>()), 0..40),
     ) {
-        let mut lab = Lab::open(&mut Rng::new(seed));
-        let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
+        let mut lab = LawSession::open(&mut Rng::new(seed));
+        let prepared = SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
         if seed % 4 > 0 {
-            lab.tell(&prepared).unwrap();
+            lab.apply(&prepared).unwrap();
         }
         for (ms, choice) in steps {
-            lab.pass(ms);
-            lab.tell(&random_command(&lab.session, &mut Rng::new(choice))).ok();
+            lab.advance_clock(ms);
+            lab.apply(&random_command(&lab.session, &mut Rng::new(choice))).ok();
         }
         let (before, at) = (lab.session.clone(), Moment { mono_ms: lab.now.mono_ms + 1, ..lab.now });
-        for event in before.close_elsewhere(at) {
+        for event in before.close_imported(at) {
             lab.session.evolve(at, &event);
         }
-        prop_assert!(lab.session.is_closed(), "{}", lab.told());
+        prop_assert!(lab.session.is_closed(), "{}", lab.describe_log());
         prop_assert_eq!(lab.session.effects(), vec![]);
         prop_assert_eq!(lab.session.deadline(), None);
         prop_assert_eq!(lab.session.advance(Moment { mono_ms: u64::MAX, ..at }), None);
-        prop_assert_eq!(lab.session.close_elsewhere(at), vec![]);
-        prop_assert!(!lab.session.launches.iter().any(|launch| launch.may_live()));
+        prop_assert_eq!(lab.session.close_imported(at), vec![]);
+        prop_assert!(!lab.session.launches.iter().any(|launch| launch.may_be_running()));
         match &before.attempt().sealed {
             Some(sealed) => prop_assert_eq!(lab.session.attempt().sealed.as_ref(), Some(sealed)),
             None => {
@@ -208,8 +212,8 @@ proptest! {
     }
 
     #[test]
-    fn only_now_tells_decide_the_time(seed in any::<u64>(), wall in any::<i32>(), choice in any::<u64>()) {
-        let lab = Lab::open(&mut Rng::new(seed));
+    fn decide_ignores_wall_clock(seed in any::<u64>(), wall in any::<i32>(), choice in any::<u64>()) {
+        let lab = LawSession::open(&mut Rng::new(seed));
         let command = random_command(&lab.session, &mut Rng::new(choice));
         let later = Moment { wall_ms: i64::from(wall), ..lab.now };
         prop_assert_eq!(lab.session.decide(&command, lab.now), lab.session.decide(&command, later));
@@ -217,16 +221,16 @@ proptest! {
 }
 
 #[test]
-fn refuted_work_goes_back_n_times_and_not_once_more() {
+fn rework_is_requested_at_most_n_times() {
     for bound in 0..=3 {
-        let mut spec = checked();
+        let mut spec = checked_spec();
         spec.bounds.rework = bound;
-        let mut bench = Bench::running(spec);
+        let mut bench = TestSession::running(spec);
         for sent in 0..=bound {
             assert_eq!(bench.session.attempt().reworks, sent);
             assert!(bench.session.launches[0].stop.is_none(), "bound {bound}, sent {sent}");
-            bench.signal(Signal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
-            bench.signal(Signal::TurnEnded {
+            bench.signal(StreamSignal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
+            bench.signal(StreamSignal::TurnEnded {
                 turn: None,
                 end: TurnEnd::Ok,
                 usage: None,
@@ -240,12 +244,12 @@ fn refuted_work_goes_back_n_times_and_not_once_more() {
 }
 
 #[test]
-fn a_moving_tree_is_taken_again_n_times_and_not_once_more() {
+fn moving_tree_is_snapshotted_at_most_n_times() {
     for bound in 0..=3 {
-        let mut spec = checked();
+        let mut spec = checked_spec();
         spec.bounds.snapshots = bound;
-        let mut bench = Bench::running(spec);
-        bench.claim(ClaimKind::Completed).end(provost_core::session::End::Exit(0));
+        let mut bench = TestSession::running(spec);
+        bench.claim(ClaimKind::Completed).end(provost_core::session::ProcessExit::Exit(0));
         for moved in 0..=bound {
             let tree = format!("tree-{moved}");
             bench.snapshot(&tree);
@@ -258,30 +262,30 @@ fn a_moving_tree_is_taken_again_n_times_and_not_once_more() {
 }
 
 #[test]
-fn a_stop_takes_each_step_when_its_grace_is_over_and_not_before() {
-    let mut bench = Bench::running(checked());
-    bench.tell(Command::Stop);
-    let step = |bench: &Bench| bench.session.launches[0].stop.unwrap().step;
+fn stop_escalates_when_each_grace_ends() {
+    let mut bench = TestSession::running(checked_spec());
+    bench.apply(SessionCommand::Stop);
+    let step = |bench: &TestSession| bench.session.launches[0].stop.unwrap().step;
     for next in [StopStep::Terminate, StopStep::Kill, StopStep::GivenUp] {
         let before = step(&bench);
-        bench.pass(9_999);
+        bench.advance_clock(9_999);
         assert_eq!(step(&bench), before);
-        bench.pass(1);
+        bench.advance_clock(1);
         assert_eq!(step(&bench), next);
     }
-    bench.pass(1_000_000);
+    bench.advance_clock(1_000_000);
     assert_eq!(step(&bench), StopStep::GivenUp);
 }
 
 #[test]
-fn a_time_limit_is_reached_at_n_and_not_before_and_waiting_does_not_count() {
-    let mut spec = checked();
+fn time_limit_excludes_waiting_for_user() {
+    let mut spec = checked_spec();
     spec.bounds.time_limit_ms = Some(1_000);
-    let mut bench = Bench::running(spec);
-    bench.pass(600);
-    bench.signal(Signal::Asked(question("q"))).pass(100_000);
-    bench.signal(Signal::Withdrawn { native: "q".to_owned() }).pass(399);
+    let mut bench = TestSession::running(spec);
+    bench.advance_clock(600);
+    bench.signal(StreamSignal::RequestOpened(question("q"))).advance_clock(100_000);
+    bench.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() }).advance_clock(399);
     assert_eq!(bench.state(), State::Working);
-    bench.pass(1);
+    bench.advance_clock(1);
     assert_eq!(bench.state(), State::Failed);
 }

@@ -4,21 +4,18 @@ mod adoptions;
 mod budget;
 mod calls;
 mod contract;
+mod contradicted_approvals;
 mod control;
-mod elsewhere;
 mod ending;
 mod evidence;
-mod found;
-mod going_on;
 mod graphs;
-mod guesses;
 mod hooks;
+mod imported;
 mod inbox;
+mod inferred_requests;
 mod kit;
 mod launching;
 mod laws;
-mod moving;
-mod otherwise;
 mod overlay;
 mod own_turns;
 mod panes;
@@ -27,28 +24,31 @@ mod policy;
 mod purity;
 mod random;
 mod reactions;
+mod regressions;
+mod resume_and_limits;
+mod thread_switch;
 
+mod display_state;
 mod replies;
+mod reports;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/rng.rs"]
 mod rng;
 mod runs;
+mod scenarios;
 mod secrets;
 mod sessions;
 mod shortages;
-mod shown;
-mod speech;
-mod stories;
 mod streams;
-mod tasks;
+mod teams;
 #[path = "../../../sim/src/turn_watch.rs"]
 mod turn_watch;
 mod typing;
 mod verdict;
 // The laws are defined once, in the simulator.
+mod stored_names;
 mod waiting;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
-#[path = "../../../sim/src/laws.rs"]
+#[path = "../../../sim/src/session_laws.rs"]
 mod watched;
 mod watching;
-mod words;

@@ -4,42 +4,47 @@ use std::collections::BTreeSet;
 
 use provost_core::{
     lifecycle::{
-        Activity, Cause, ClaimKind, Flag, Judgement, Overlay, Process, Rule, State, StopCause,
-        Verification, judge, table,
+        Activity, Cause, ClaimKind, Flag, Judgement, ProcessFact, Rule, State, StateOverlay,
+        StopCause, Verification, apply_overlay, judge_facts_by_table,
     },
-    session::{Command, Signal},
+    session::{SessionCommand, StreamSignal},
 };
 
-use crate::kit::{Bench, OVER, question, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, question, spec};
 
 fn ended() -> Judgement {
-    table(ClaimKind::Failed, Process::Exit0, Activity::Exited, &Verification::None)
+    judge_facts_by_table(
+        ClaimKind::Failed,
+        ProcessFact::Exit0,
+        Activity::Exited,
+        &Verification::None,
+    )
 }
 
 fn living() -> Judgement {
-    table(ClaimKind::None, Process::Alive, Activity::Active, &Verification::None)
+    judge_facts_by_table(ClaimKind::None, ProcessFact::Alive, Activity::Active, &Verification::None)
 }
 
 #[test]
-fn a_decision_gives_its_own_state_cause_and_rule() {
-    let stopped = |cause| Overlay::Stopped(cause);
+fn decision_sets_state_cause_and_rule() {
+    let stopped = |cause| StateOverlay::Stopped(cause);
     let decided = [
-        (Overlay::Resolved(State::Accepted, None), State::Accepted, None, Rule::Resolved),
+        (StateOverlay::Resolved(State::Accepted, None), State::Accepted, None, Rule::Resolved),
         (
-            Overlay::Resolved(State::Failed, Some(Cause::Budget)),
+            StateOverlay::Resolved(State::Failed, Some(Cause::Budget)),
             State::Failed,
             Some(Cause::Budget),
             Rule::Resolved,
         ),
-        (Overlay::Cancelled, State::Cancelled, None, Rule::Cancelled),
-        (Overlay::Superseded, State::Superseded, None, Rule::Superseded),
+        (StateOverlay::Cancelled, State::Cancelled, None, Rule::Cancelled),
+        (StateOverlay::Superseded, State::Superseded, None, Rule::Superseded),
         (stopped(StopCause::Timeout), State::Failed, Some(Cause::Timeout), Rule::Stopped),
         (stopped(StopCause::Budget), State::Failed, Some(Cause::Budget), Rule::Stopped),
         (stopped(StopCause::Launch), State::Failed, Some(Cause::Launch), Rule::Stopped),
     ];
     for (overlay, state, cause, rule) in decided {
         for found in [ended(), living()] {
-            let judged = judge(&overlay, found);
+            let judged = apply_overlay(&overlay, found);
             assert_eq!((judged.state, judged.cause, judged.rule), (state, cause, rule));
             assert!(judged.flags.is_empty(), "the facts no longer matter");
         }
@@ -47,33 +52,33 @@ fn a_decision_gives_its_own_state_cause_and_rule() {
 }
 
 #[test]
-fn an_owed_check_takes_the_finality_and_leaves_the_flags() {
+fn pending_check_is_not_final_and_keeps_flags() {
     let found = ended().with([Flag::Unverified]);
-    let judged = judge(&Overlay::Verifying, found.clone());
+    let judged = apply_overlay(&StateOverlay::Verifying, found.clone());
     assert_eq!((judged.state, judged.cause), (State::Verifying, None));
     assert_eq!(judged.flags, found.flags);
 }
 
 #[test]
-fn a_moving_tree_or_nothing_leaves_a_living_state_as_it_is() {
-    assert_eq!(judge(&Overlay::MovingTree, living()), living());
-    assert_eq!(judge(&Overlay::None, ended()), ended());
-    assert_eq!(judge(&Overlay::MovingTree, ended()).state, State::Disputed);
+fn moving_tree_keeps_live_state() {
+    assert_eq!(apply_overlay(&StateOverlay::MovingTree, living()), living());
+    assert_eq!(apply_overlay(&StateOverlay::None, ended()), ended());
+    assert_eq!(apply_overlay(&StateOverlay::MovingTree, ended()).state, State::Disputed);
 }
 
 #[test]
-fn beside_an_open_question_only_unknown_liveness_is_shown() {
+fn open_question_keeps_only_liveness_flag() {
     let found = living().with([Flag::LivenessUnknown, Flag::ChecksFailed]);
-    let judged = judge(&Overlay::BlockingRequest, found);
+    let judged = apply_overlay(&StateOverlay::BlockingRequest, found);
     assert_eq!(judged.flags, BTreeSet::from([Flag::LivenessUnknown]));
 }
 
 #[test]
-fn a_process_that_cannot_be_looked_at_keeps_its_question() {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::Asked(question("q"))).signal(OVER);
+fn unobservable_process_keeps_its_question() {
+    let mut bench = TestSession::running(spec());
+    bench.signal(StreamSignal::RequestOpened(question("q"))).signal(TURN_ENDED_OK);
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnknown { launch, why: "no permission".to_owned() });
+    bench.apply(SessionCommand::ProcessUnknown { launch, why: "no permission".to_owned() });
     assert_eq!(bench.state(), State::NeedsInput);
-    assert!(bench.has(Flag::LivenessUnknown));
+    assert!(bench.has_flag(Flag::LivenessUnknown));
 }

@@ -20,7 +20,7 @@ const FORBIDDEN: [&str; 14] = [
 ];
 
 #[test]
-fn the_core_depends_on_no_runtime_clock_random_source_or_io_crate() {
+fn core_depends_on_no_runtime_or_io_crate() {
     let tree = Command::new(env!("CARGO"))
         .args([
             "tree",

@@ -4,11 +4,13 @@ use provost_core::{
     ids::{LaunchId, RequestId, TreeId},
     lifecycle::ClaimKind,
     limits::Bounds,
-    request::{Asked, Reply, RequestKind, Scope, Waiting},
+    request::{AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply},
     session::{
-        Act, Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
-        Hinted, HookEnd, Identity, Input, On, PaneSight, Progress, Reaction, Record, Recorded,
-        Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage, Way,
+        CommandStdin, ContextUsage, Cursor, Driver, ExitZeroPolicy, FactKind, HookEnd,
+        ManualOutcome, OnFinish, PaneState, ProcessExit, ProcessIdentity, Progress, Reaction,
+        ReactionAction, ReactionTrigger, RecordSignal, RecordSource, ReportBody, Reporter,
+        ScreenHint, ScreenSource, SendMode, Session, SessionCommand, SessionSpec, StoppedBy,
+        StreamSignal, TurnEnd, TypingState, Usage,
     },
     shortage::{Resource, Shortage},
     verdict::{CheckEnd, EmptyDiff},
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// Small time windows, so that a few random time steps cross them.
-fn bounds(rng: &mut Rng) -> Bounds {
+fn random_bounds(rng: &mut Rng) -> Bounds {
     Bounds {
         settle_ms: rng.pick(&[0, 50]),
         drain_ms: rng.pick(&[0, 80]),
@@ -37,9 +39,9 @@ fn bounds(rng: &mut Rng) -> Bounds {
     }
 }
 
-pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
+pub(crate) fn random_spec(rng: &mut Rng) -> SessionSpec {
     let mut spec = spec();
-    spec.bounds = bounds(rng);
+    spec.bounds = random_bounds(rng);
     spec.checks = rng.pick(&[vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
     let terminal = Driver::CodexTerminal;
     spec.agent.driver = rng.pick(&[
@@ -57,9 +59,9 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
         spec.instruction = None;
         spec.checks.clear();
     }
-    spec.agent.input = rng.pick(&[Input::Closed, Input::Open]);
-    spec.exit0 = rng.pick(&[Exit0::SaysNothing, Exit0::IsDone]);
-    spec.afterwards = rng.pick(&[Afterwards::Close, Afterwards::Park]);
+    spec.agent.input = rng.pick(&[CommandStdin::Closed, CommandStdin::Open]);
+    spec.exit0 = rng.pick(&[ExitZeroPolicy::SaysNothing, ExitZeroPolicy::IsDone]);
+    spec.afterwards = rng.pick(&[OnFinish::Close, OnFinish::Park]);
     spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
     spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
     spec.hooks.retain(|_, _| rng.percent(70));
@@ -69,19 +71,25 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
 
 /// Returns any act for any occasion, valid or not.
 fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
-    let full = On::Context { percent: 50 };
+    let full = ReactionTrigger::Context { percent: 50 };
     let text = "go on".to_owned();
     let acts = [
-        Act::Notify,
-        Act::Nudge { text: text.clone() },
-        Act::Interrupt { text },
-        Act::Compact,
-        Act::ResumeLater,
-        Act::HandOver { agent: Box::new(spec().agent), text: None },
+        ReactionAction::Notify,
+        ReactionAction::Nudge { text: text.clone() },
+        ReactionAction::Interrupt { text },
+        ReactionAction::Compact,
+        ReactionAction::ResumeLater,
+        ReactionAction::HandOver { agent: Box::new(spec().agent), text: None },
     ];
     Reaction {
         name: format!("r{no}"),
-        on: rng.pick(&[On::Quiet, On::Stalled, On::NeedsInput, full, On::UsageLimit]),
+        on: rng.pick(&[
+            ReactionTrigger::Quiet,
+            ReactionTrigger::Stalled,
+            ReactionTrigger::NeedsInput,
+            full,
+            ReactionTrigger::UsageLimit,
+        ]),
         after_ms: rng.pick(&[0, 50, 300]),
         act: rng.pick(&acts),
         times: rng.pick(&[1, 2]),
@@ -90,17 +98,17 @@ fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
 }
 
 /// Returns a random command; many are invalid for the session.
-pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
+pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     match rng.below(10) {
-        0 => about_work(session, rng),
-        1 | 2 => about_process(session, rng),
-        3..=5 => observed(session, rng),
-        6 | 7 => about_proof(session, rng),
-        _ => by_people(session, rng),
+        0 => random_work_command(session, rng),
+        1 | 2 => random_process_command(session, rng),
+        3..=5 => random_observation(session, rng),
+        6 | 7 => random_evidence_command(session, rng),
+        _ => random_user_command(session, rng),
     }
 }
 
-fn about_work(session: &Session, rng: &mut Rng) -> Command {
+fn random_work_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     let reason = "no room".to_owned();
     match rng.below(10) {
         9 => {
@@ -108,170 +116,199 @@ fn about_work(session: &Session, rng: &mut Rng) -> Command {
             let effect = if owed.is_empty() { "work".to_owned() } else { rng.pick(&owed).key() };
             let tries = session.tries_of(&effect);
             let shortage = Shortage::new(Resource::DiskSpace, reason);
-            Command::EffectShort { effect, tries, shortage }
+            SessionCommand::EffectShortage { effect, tries, shortage }
         }
-        0 => Command::WorkFailed { reason },
-        8 => Command::StoreRemoved,
-        1 => Command::WorkRemoved,
-        2 => Command::SetupFinished { attempt: session.setup_for, failure: Some(reason) },
-        3 | 4 => Command::SetupFinished { attempt: session.setup_for, failure: None },
-        _ => Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) },
+        0 => SessionCommand::WorkFailed { reason },
+        8 => SessionCommand::ConversationRemoved,
+        1 => SessionCommand::WorkRemoved,
+        2 => SessionCommand::SetupFinished { attempt: session.setup_for, failure: Some(reason) },
+        3 | 4 => SessionCommand::SetupFinished { attempt: session.setup_for, failure: None },
+        _ => SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) },
     }
 }
 
-fn about_process(session: &Session, rng: &mut Rng) -> Command {
-    let launch = some_launch(session, rng);
+fn random_process_command(session: &Session, rng: &mut Rng) -> SessionCommand {
+    let launch = random_launch(session, rng);
     let why = "why".to_owned();
     match rng.below(16) {
-        15 => Command::PaneSeen { launch, sight: rng.pick(&[PaneSight::Open, PaneSight::Taken]) },
+        15 => SessionCommand::PaneSeen {
+            launch,
+            sight: rng.pick(&[PaneState::Open, PaneState::Taken]),
+        },
         14 => {
             let key = session.messages.last().map(|message| message.key.clone());
-            let ways = [Way::Typing, Way::Keys, Way::Pressing, Way::Pressed, Way::Doubted];
-            Command::Keyed { launch, key: key.unwrap_or_default(), way: rng.pick(&ways) }
+            let ways = [
+                TypingState::Typing,
+                TypingState::Keys,
+                TypingState::Pressing,
+                TypingState::Pressed,
+                TypingState::Doubted,
+            ];
+            SessionCommand::TypingChanged {
+                launch,
+                key: key.unwrap_or_default(),
+                way: rng.pick(&ways),
+            }
         }
-        13 => Command::ProcessSuspended { launch, suspended: rng.percent(50) },
+        13 => SessionCommand::ProcessSuspended { launch, suspended: rng.percent(50) },
         12 if session.spec.adopted.is_some() => {
-            let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
-            Command::LaunchAdopted { launch, child: rng.percent(80).then_some(child) }
+            let child = ProcessIdentity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+            SessionCommand::LaunchAdopted { launch, child: rng.percent(80).then_some(child) }
         }
-        11 => Command::PeopleAttached { launch, people: rng.below(3) as u32 },
-        0 => Command::LaunchFailed { launch, reason: why },
-        10 => Command::LaunchFollowed { launch },
-        1 => Command::ProcessUnknown { launch, why },
-        2 => Command::ProcessSeen { launch },
-        3 => Command::ProcessUnobserved { launch, why },
-        4 => {
-            Command::TreeGone { launch, leftovers: rng.below(2) as u32, verified: rng.percent(80) }
-        }
+        11 => SessionCommand::ViewersChanged { launch, people: rng.below(3) as u32 },
+        0 => SessionCommand::LaunchFailed { launch, reason: why },
+        10 => SessionCommand::LaunchFollowed { launch },
+        1 => SessionCommand::ProcessUnknown { launch, why },
+        2 => SessionCommand::ProcessSeen { launch },
+        3 => SessionCommand::ProcessUnobserved { launch, why },
+        4 => SessionCommand::ProcessTreeGone {
+            launch,
+            leftovers: rng.below(2) as u32,
+            verified: rng.percent(80),
+        },
         5 | 6 => {
-            let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(3), End::Signal(9)]);
-            let by = rng.pick(&[EndedBy::Itself, EndedBy::Itself, EndedBy::Provost]);
-            Command::ProcessEnded { launch, end, by }
+            let end = rng.pick(&[
+                ProcessExit::Exit(0),
+                ProcessExit::Exit(0),
+                ProcessExit::Exit(3),
+                ProcessExit::Signal(9),
+            ]);
+            let by = rng.pick(&[StoppedBy::Itself, StoppedBy::Itself, StoppedBy::Provost]);
+            SessionCommand::ProcessEnded { launch, end, by }
         }
         _ => {
-            let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
-            Command::LaunchStarted { launch, holder: child.clone(), child }
+            let child = ProcessIdentity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+            SessionCommand::LaunchStarted { launch, holder: child.clone(), child }
         }
     }
 }
 
-fn observed(session: &Session, rng: &mut Rng) -> Command {
-    let launch = some_launch(session, rng);
+fn random_observation(session: &Session, rng: &mut Rng) -> SessionCommand {
+    let launch = random_launch(session, rng);
     let folded = session.launch(launch).map_or(0, |launch| launch.cursor.offset);
     let offset = if rng.percent(90) { folded + 1 + rng.below(3) } else { rng.below(folded + 1) };
     let cursor = Cursor { offset, skip: rng.below(2) };
     if session.spec.agent.driver.has_terminal() && rng.percent(70) {
-        return seen(session, launch, rng);
+        return random_watch_command(session, launch, rng);
     }
     match rng.below(20) {
-        0 => Command::OutputAtLimit { launch },
-        1 => Command::OutputLost { launch, cursor },
-        _ => Command::Observed { launch, signal: random_signal(session, rng), cursor },
+        0 => SessionCommand::OutputAtLimit { launch },
+        1 => SessionCommand::OutputLost { launch, cursor },
+        _ => SessionCommand::Observed { launch, signal: random_signal(session, rng), cursor },
     }
 }
 
 /// Returns a random watch command, at a position that may have been read before.
-fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
+fn random_watch_command(session: &Session, launch: LaunchId, rng: &mut Rng) -> SessionCommand {
     let watch = session.launch(launch).map(|launch| launch.watch.clone()).unwrap_or_default();
     let newest = watch.records.values().chain(watch.hints.values()).map(|seen| seen.place).max();
     let place = newest.unwrap_or(0).saturating_sub(1) + rng.below(4);
     let turn = rng.pick(&[None, Some("a".to_owned()), Some("b".to_owned())]);
-    let asked = Asked {
+    let asked = AgentRequest {
         native: rng.pick(&["n", "m"]).to_owned(),
         kind: rng.pick(&[RequestKind::Approval, RequestKind::Question, RequestKind::Dialog]),
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: String::new(),
         questions: Vec::new(),
         subject: None,
     };
     if rng.percent(50) {
-        let by = rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Screen]);
+        let by = rng.pick(&[ScreenSource::Osc, ScreenSource::Title, ScreenSource::Screen]);
         let what = match rng.below(6) {
-            0 => Hinted::Working,
-            5 => Hinted::Drafted,
-            1 => Hinted::Asks(asked),
-            2 => Hinted::Retrying { detail: "again".to_owned() },
-            3 => Hinted::Rests,
-            _ => Hinted::AtPrompt,
+            0 => ScreenHint::Working,
+            5 => ScreenHint::UnsentText,
+            1 => ScreenHint::ShowsRequest(asked),
+            2 => ScreenHint::Retrying { detail: "again".to_owned() },
+            3 => ScreenHint::Finished,
+            _ => ScreenHint::AtPrompt,
         };
-        return Command::Hinted { launch, by, place, what };
+        return SessionCommand::ScreenHinted { launch, by, place, what };
     }
-    let by = rng.pick(&[Record::Hook, Record::Rollout, Record::Rollout]);
+    let by = rng.pick(&[RecordSource::Hook, RecordSource::Rollout, RecordSource::Rollout]);
     let text = session.messages.last().map(|message| message.text.clone()).unwrap_or_default();
     let what = match rng.below(11) {
-        9 => Recorded::Compacting,
-        10 => Recorded::Compacted,
-        0 => Recorded::Named { thread: "t".to_owned() },
-        1 | 2 => Recorded::TurnStarted { turn },
-        3 | 4 => Recorded::TurnEnded {
+        9 => RecordSignal::Compacting,
+        10 => RecordSignal::Compacted,
+        0 => RecordSignal::ThreadNamed { thread: "t".to_owned() },
+        1 | 2 => RecordSignal::TurnStarted { turn },
+        3 | 4 => RecordSignal::TurnEnded {
             turn,
             end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]),
             says: None,
         },
-        5 => Recorded::Prompted { text },
-        6 => Recorded::Used { usage: Usage { input: 1, output: 2 }, context: None },
-        7 => Recorded::Asked(asked),
-        _ => Recorded::WentOn,
+        5 => RecordSignal::InputTaken { text },
+        6 => RecordSignal::UsageReported { usage: Usage { input: 1, output: 2 }, context: None },
+        7 => RecordSignal::RequestOpened(asked),
+        _ => RecordSignal::Continued,
     };
-    Command::Recorded { launch, by, place, what }
+    SessionCommand::RecordRead { launch, by, place, what }
 }
 
-fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
+fn random_signal(session: &Session, rng: &mut Rng) -> StreamSignal {
     let native = rng.pick(&["n1", "n2"]).to_owned();
     match rng.below(21) {
-        18 => Signal::Goal { active: rng.percent(70) },
+        18 => StreamSignal::Goal { active: rng.percent(70) },
         19 => {
             let keys = session.messages.iter().map(|m| m.write_key().into_owned());
             let keys: Vec<String> = keys.chain(["forged".to_owned()]).collect();
             let (key, reason) = (rng.pick(&keys), "busy".to_owned());
-            Signal::MessageRefused { key, reason, busy: rng.percent(70) }
+            StreamSignal::MessageRefused { key, reason, busy: rng.percent(70) }
         }
-        20 => Signal::Unreachable { reason: "gone".to_owned() },
-        16 => Signal::Context(Context { used: rng.below(100), window: 100 }),
-        17 => rng.pick(&[Signal::Compacted, Signal::NotCompacted { reason: "unknown".to_owned() }]),
-        0 => Signal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
-        1..=3 => Signal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
+        20 => StreamSignal::Unreachable { reason: "gone".to_owned() },
+        16 => StreamSignal::Context(ContextUsage { used: rng.below(100), window: 100 }),
+        17 => rng.pick(&[
+            StreamSignal::Compacted,
+            StreamSignal::CompactionFailed { reason: "unknown".to_owned() },
+        ]),
+        0 => StreamSignal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
+        1..=3 => StreamSignal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
         4..=6 => {
             let error = TurnEnd::Error("quota".to_owned());
             let limited = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
             let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error, limited]);
-            Signal::TurnEnded { turn: None, end, usage: None, says: None }
+            StreamSignal::TurnEnded { turn: None, end, usage: None, says: None }
         }
-        7 | 8 => Signal::Said(testimony(rng)),
-        9 => Signal::Asked(Asked {
+        7 | 8 => StreamSignal::Reported(random_testimony(rng)),
+        9 => StreamSignal::RequestOpened(AgentRequest {
             native,
             kind: RequestKind::Question,
-            waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
+            waiting: rng.pick(&[
+                BlockingMode::Blocking,
+                BlockingMode::Blocking,
+                BlockingMode::Beside,
+            ]),
             title: String::new(),
             questions: Vec::new(),
             subject: None,
         }),
-        10 => Signal::Withdrawn { native },
-        11 => Signal::Progress(Progress { done: 1, total: 2 }),
-        12 => Signal::Usage(Usage { input: 1, output: 2 }),
+        10 => StreamSignal::RequestWithdrawn { native },
+        11 => StreamSignal::Progress(Progress { done: 1, total: 2 }),
+        12 => StreamSignal::Usage(Usage { input: 1, output: 2 }),
         13 => rng.pick(&[
-            Signal::Retrying { detail: "again".to_owned() },
-            Signal::Oversized { bytes: 20 << 20 },
+            StreamSignal::Retrying { detail: "again".to_owned() },
+            StreamSignal::Oversized { bytes: 20 << 20 },
         ]),
         14 => {
             let keys = session.messages.iter().map(|m| m.write_key().into_owned());
             let keys: Vec<String> = keys.collect();
             let forged = vec!["forged".to_owned()];
-            Signal::InputSeen { key: rng.pick(if keys.is_empty() { &forged } else { &keys }) }
+            StreamSignal::InputWritten {
+                key: rng.pick(if keys.is_empty() { &forged } else { &keys }),
+            }
         }
-        _ => Signal::Closed,
+        _ => StreamSignal::Closed,
     }
 }
 
-fn testimony(rng: &mut Rng) -> Testimony {
+fn random_testimony(rng: &mut Rng) -> ReportBody {
     match rng.below(7) {
-        0 => Testimony::Progress(Progress { done: 1, total: 2 }),
-        1 => Testimony::Fact { kind: FactKind::Branch, value: "b".to_owned() },
-        _ => Testimony::Claim { kind: rng.pick(&ClaimKind::ALL), text: None },
+        0 => ReportBody::Progress(Progress { done: 1, total: 2 }),
+        1 => ReportBody::Fact { kind: FactKind::Branch, value: "b".to_owned() },
+        _ => ReportBody::Claim { kind: rng.pick(&ClaimKind::ALL), text: None },
     }
 }
 
-fn about_proof(session: &Session, rng: &mut Rng) -> Command {
+fn random_evidence_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     let attempt = session.attempt().no.saturating_sub(u32::from(rng.percent(10)));
     let no = session.attempt().verifying.taken + u32::from(rng.percent(90));
     let current = session.attempt().verifying.snapshot.as_ref().map(|s| s.tree.clone());
@@ -280,70 +317,80 @@ fn about_proof(session: &Session, rng: &mut Rng) -> Command {
         _ => rng.pick(&["t0", "t1", "t2"]).to_owned(),
     };
     match rng.below(10) {
-        0 => Command::SnapshotFailed { attempt, no, reason: "full".to_owned() },
+        0 => SessionCommand::SnapshotFailed { attempt, no, reason: "full".to_owned() },
         1..=4 => {
             let caveats = Default::default();
-            Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree), caveats }
+            SessionCommand::SnapshotTaken { attempt, no, snapshot: snapshot(&tree), caveats }
         }
         5 => match session.hooks.first() {
-            Some(hook) => Command::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
-            None => Command::Tick,
+            Some(hook) => SessionCommand::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
+            None => SessionCommand::Tick,
         },
         _ => {
             let bad = [CheckEnd::Exit(1), CheckEnd::TimeLimit, CheckEnd::Signal(9)];
             let end = if rng.percent(70) { CheckEnd::Exit(0) } else { rng.pick(&bad) };
-            Command::CheckFinished { attempt, receipt: receipt(&tree, rng.pick(&["a", "b"]), end) }
+            SessionCommand::CheckFinished {
+                attempt,
+                receipt: receipt(&tree, rng.pick(&["a", "b"]), end),
+            }
         }
     }
 }
 
-fn by_people(session: &Session, rng: &mut Rng) -> Command {
+fn random_user_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     let because = "so".to_owned();
     match rng.below(18) {
         16 => {
             let text = rng.percent(50).then(|| because.clone());
-            Command::Interrupt { key: format!("leave-{}", rng.below(1_000)), text }
+            SessionCommand::Interrupt { key: format!("leave-{}", rng.below(1_000)), text }
         }
-        17 => Command::Compact { key: format!("compact-{}", rng.below(1_000)) },
-        0 => Command::Cancel { because },
-        1 => Command::Stop,
+        17 => SessionCommand::Compact { key: format!("compact-{}", rng.below(1_000)) },
+        0 => SessionCommand::Cancel { because },
+        1 => SessionCommand::Stop,
         2 => {
-            let to = rng.pick(&[Resolve::Accepted, Resolve::Failed, Resolve::Cancelled]);
-            Command::Resolve { to, because }
+            let to = rng.pick(&[
+                ManualOutcome::Accepted,
+                ManualOutcome::Failed,
+                ManualOutcome::Cancelled,
+            ]);
+            SessionCommand::Resolve { to, because }
         }
         3..=5 => {
             let mode = rng.pick(&[SendMode::Continue, SendMode::Continue, SendMode::Supersede]);
-            Command::Send { key: format!("send-{}", rng.below(1_000)), text: because, mode }
+            SessionCommand::Send { key: format!("send-{}", rng.below(1_000)), text: because, mode }
         }
         6 | 7 => {
             let known: Vec<(RequestId, u32)> =
                 session.requests.iter().map(|r| (r.id, r.revision)).collect();
             let forged = [(RequestId { session: session.id, no: 99 }, 1)];
             let (request, revision) = rng.pick(if known.is_empty() { &forged } else { &known });
-            let approves = Reply::Approve(Scope::Once);
-            let reply = rng.pick(&[Reply::Text(because), approves, Reply::Deny]);
-            Command::Answer { request, revision, reply }
+            let approves = RequestReply::Approve(ApprovalScope::Once);
+            let reply = rng.pick(&[RequestReply::Text(because), approves, RequestReply::Deny]);
+            SessionCommand::Answer { request, revision, reply }
         }
-        8 => Command::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
+        8 => SessionCommand::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
         9 => match session.messages.last() {
-            Some(m) => Command::MessageLost { key: m.key.clone(), reason: because },
-            None => Command::Tick,
+            Some(m) => SessionCommand::MessageLost { key: m.key.clone(), reason: because },
+            None => SessionCommand::Tick,
         },
         10..=12 => {
             let from = if rng.percent(80) {
-                Reporter::Launch(some_launch(session, rng))
+                Reporter::Launch(random_launch(session, rng))
             } else {
                 Reporter::Operator
             };
-            Command::Report { from, testimony: testimony(rng) }
+            SessionCommand::Report { from, testimony: random_testimony(rng) }
         }
-        13 => Command::Silence { launch: some_launch(session, rng), heard_ms: rng.below(5_000) },
-        _ => Command::Tick,
+        13 => SessionCommand::Silence {
+            launch: random_launch(session, rng),
+            heard_ms: rng.below(5_000),
+        },
+        _ => SessionCommand::Tick,
     }
 }
 
 /// Mostly the newest launch, sometimes an older one, rarely one that does not exist.
-fn some_launch(session: &Session, rng: &mut Rng) -> LaunchId {
+fn random_launch(session: &Session, rng: &mut Rng) -> LaunchId {
     let newest = session.launches.len() as u32;
     let no = match rng.below(20) {
         0 => newest + 1,

@@ -1,15 +1,17 @@
 //! Secret answers are never recorded, and are asked for again if they get lost in delivery.
 
 use provost_core::{
-    request::{Asked, Fate, Question, Reply, RequestKind, Waiting},
-    session::{Command, Signal},
+    request::{
+        AgentRequest, BlockingMode, RequestKind, RequestQuestion, RequestReply, RequestStatus,
+    },
+    session::{SessionCommand, StreamSignal},
 };
 
-use crate::kit::{Bench, spec};
+use crate::kit::{TestSession, spec};
 
-fn asked(secret: bool) -> Asked {
+fn question_request(secret: bool) -> AgentRequest {
     let (id, text) = ("k".to_owned(), String::new());
-    let question = Question {
+    let question = RequestQuestion {
         id,
         header: text.clone(),
         question: text,
@@ -17,10 +19,10 @@ fn asked(secret: bool) -> Asked {
         only_options: false,
         secret,
     };
-    Asked {
+    AgentRequest {
         native: "q".to_owned(),
         kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: "Key?".to_owned(),
         questions: vec![question],
         subject: None,
@@ -28,24 +30,28 @@ fn asked(secret: bool) -> Asked {
 }
 
 /// A session whose agent asked a question that was answered.
-fn answered(secret: bool) -> Bench {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::Asked(asked(secret)));
+fn answered(secret: bool) -> TestSession {
+    let mut bench = TestSession::running(spec());
+    bench.signal(StreamSignal::RequestOpened(question_request(secret)));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("hunter2".to_owned()) });
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Text("hunter2".to_owned()),
+    });
     bench
 }
 
-fn lose(bench: &mut Bench) -> Fate {
+fn lose_answer(bench: &mut TestSession) -> RequestStatus {
     let key = bench.session.messages.last().expect("an answer was queued").key.clone();
-    bench.tell(Command::MessageLost { key: key.clone(), reason: "gone".to_owned() });
-    let again = Command::MessageLost { key, reason: "gone".to_owned() };
-    assert!(bench.try_tell(again).is_err(), "a message is lost once");
+    bench.apply(SessionCommand::MessageLost { key: key.clone(), reason: "gone".to_owned() });
+    let again = SessionCommand::MessageLost { key, reason: "gone".to_owned() };
+    assert!(bench.try_apply(again).is_err(), "a message is lost once");
     bench.session.requests[0].fate
 }
 
 #[test]
-fn the_text_of_a_secret_is_in_no_event() {
+fn secret_text_is_in_no_event() {
     for secret in [true, false] {
         let bench = answered(secret);
         let written = bench.log.iter().any(|(_, event)| event.encode().contains("hunter2"));
@@ -56,34 +62,46 @@ fn the_text_of_a_secret_is_in_no_event() {
 }
 
 #[test]
-fn a_lost_secret_is_asked_for_again_under_a_new_revision() {
+fn lost_secret_is_asked_again_as_new_revision() {
     let mut bench = answered(true);
-    assert_eq!(lose(&mut bench), Fate::Open);
+    assert_eq!(lose_answer(&mut bench), RequestStatus::Open);
     assert_eq!(bench.session.requests.len(), 1);
     assert_eq!(bench.session.requests[0].revision, 2);
     let request = bench.session.requests[0].id;
-    let stale = Command::Answer { request, revision: 1, reply: Reply::Text("x".to_owned()) };
-    assert!(bench.try_tell(stale).is_err());
-    bench.tell(Command::Answer { request, revision: 2, reply: Reply::Text("x".to_owned()) });
-    assert_eq!(bench.session.requests[0].fate, Fate::Answered);
+    let stale =
+        SessionCommand::Answer { request, revision: 1, reply: RequestReply::Text("x".to_owned()) };
+    assert!(bench.try_apply(stale).is_err());
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 2,
+        reply: RequestReply::Text("x".to_owned()),
+    });
+    assert_eq!(bench.session.requests[0].fate, RequestStatus::Answered);
 }
 
 #[test]
-fn one_secret_among_several_questions_is_the_one_asked_for_again() {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::Asked(Asked { native: "open".to_owned(), ..asked(false) }));
-    bench.signal(Signal::Asked(asked(true)));
+fn only_the_lost_secret_is_asked_again() {
+    let mut bench = TestSession::running(spec());
+    bench.signal(StreamSignal::RequestOpened(AgentRequest {
+        native: "open".to_owned(),
+        ..question_request(false)
+    }));
+    bench.signal(StreamSignal::RequestOpened(question_request(true)));
     let request = bench.session.requests[1].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("hunter2".to_owned()) });
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Text("hunter2".to_owned()),
+    });
     let message = bench.session.messages.last().unwrap().clone();
     assert!(bench.session.is_secret(&message));
-    bench.tell(Command::MessageLost { key: message.key, reason: "gone".to_owned() });
+    bench.apply(SessionCommand::MessageLost { key: message.key, reason: "gone".to_owned() });
     let again: Vec<(u32, u32)> =
         bench.session.open_requests().map(|r| (r.id.no, r.revision)).collect();
     assert_eq!(again, [(1, 1), (2, 2)]);
 }
 
 #[test]
-fn an_open_answer_that_was_lost_is_not_asked_for_again() {
-    assert_eq!(lose(&mut answered(false)), Fate::Answered);
+fn lost_plain_answer_is_not_asked_again() {
+    assert_eq!(lose_answer(&mut answered(false)), RequestStatus::Answered);
 }

@@ -4,85 +4,91 @@ use provost_core::{
     ids::TreeId,
     lifecycle::{ClaimKind, Flag, Rule, State},
     session::{
-        Command, Driver, Effect, End, EndedBy, Exit0, Membership, Rejected, SendMode, Signal, Spec,
-        StopWhy, TurnEnd, Work,
+        Driver, ExitZeroPolicy, ProcessExit, SendMode, SessionCommand, SessionEffect,
+        SessionRejection, SessionSpec, StopReason, StoppedBy, StreamSignal, TeamMembership,
+        TurnEnd, WorkLocation,
     },
-    task::Role,
+    team::MemberRole,
     verdict::CheckEnd,
 };
 
-use crate::kit::{Bench, OVER, checked, command_spec, send, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, checked_spec, command_spec, send, spec};
 
-const BEGINS: Signal = Signal::TurnStarted { turn: None };
-const INTERRUPTED: Signal =
-    Signal::TurnEnded { turn: None, end: TurnEnd::Interrupted, usage: None, says: None };
+const TURN_STARTED: StreamSignal = StreamSignal::TurnStarted { turn: None };
+const INTERRUPTED: StreamSignal =
+    StreamSignal::TurnEnded { turn: None, end: TurnEnd::Interrupted, usage: None, says: None };
 
 #[test]
 fn interrupted_turn_waits_for_the_user() {
     let mut limited = spec();
     limited.bounds.time_limit_ms = Some(1_000);
-    let mut bench = Bench::running(limited);
-    bench.signal(BEGINS).signal(INTERRUPTED).settle().pass(1_000_000);
+    let mut bench = TestSession::running(limited);
+    bench.signal(TURN_STARTED).signal(INTERRUPTED).settle().advance_clock(1_000_000);
     assert_eq!((bench.state(), bench.sealed()), (State::Idle, false), "waiting costs no time");
-    assert!(bench.has(Flag::Interrupted) && bench.session.awaits_user());
+    assert!(bench.has_flag(Flag::Interrupted) && bench.session.awaits_user());
     assert!(bench.session.attempt().result_asked.is_none());
-    bench.tell(send("next", SendMode::Continue)).signal(BEGINS);
+    bench.apply(send("next", SendMode::Continue)).signal(TURN_STARTED);
     assert!(!bench.session.awaits_user());
-    bench.signal(OVER);
+    bench.signal(TURN_ENDED_OK);
     assert!(bench.session.attempt().result_asked.is_some(), "this turn is finished");
 }
 
 #[test]
-fn interrupt_that_came_too_late_does_not_finish_the_turn() {
-    let mut bench = Bench::running(spec());
-    bench.signal(BEGINS);
-    bench.tell(Command::Interrupt { key: "i".to_owned(), text: None });
+fn late_interrupt_does_not_finish_the_turn() {
+    let mut bench = TestSession::running(spec());
+    bench.signal(TURN_STARTED);
+    bench.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
     // A user at the screen interrupted first.
     bench.signal(INTERRUPTED);
     assert!(bench.session.awaits_user());
     assert!(bench.session.attempt().result_asked.is_none());
-    let mut bench = Bench::running(spec());
-    bench.signal(BEGINS);
-    bench.tell(Command::Interrupt { key: "i".to_owned(), text: None });
-    bench.signal(OVER);
+    let mut bench = TestSession::running(spec());
+    bench.signal(TURN_STARTED);
+    bench.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
+    bench.signal(TURN_ENDED_OK);
     assert!(bench.session.attempt().result_asked.is_some(), "the turn ended first, and well");
 }
 
 #[test]
-fn stopped_is_what_the_user_stopped_and_a_claim_is_kept() {
-    let stop = |mut bench: Bench| {
-        bench.tell(Command::Stop).end_by(End::Signal(15), EndedBy::Provost).settle();
+fn user_stop_ends_as_stopped_unless_claimed() {
+    let stop = |mut bench: TestSession| {
+        bench
+            .apply(SessionCommand::Stop)
+            .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
+            .settle();
         assert!(bench.sealed());
         (bench.state(), bench.session.judgement().rule)
     };
-    assert_eq!(stop(Bench::running(command_spec())), (State::Stopped, Rule::Ended));
-    let mut claimed = Bench::running(spec());
+    assert_eq!(stop(TestSession::running(command_spec())), (State::Stopped, Rule::Ended));
+    let mut claimed = TestSession::running(spec());
     claimed.claim(ClaimKind::Completed);
     assert_eq!(stop(claimed).0, State::Completed);
-    let mut asks = Bench::running(spec());
+    let mut asks = TestSession::running(spec());
     asks.claim(ClaimKind::NeedsInput);
-    asks.tell(Command::Stop).end_by(End::Signal(15), EndedBy::Provost).settle();
+    asks.apply(SessionCommand::Stop).end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
     assert_eq!(asks.state(), State::NeedsInput);
-    let mut died = Bench::running(command_spec());
-    died.tell(Command::Stop).end(End::Signal(9)).settle();
+    let mut died = TestSession::running(command_spec());
+    died.apply(SessionCommand::Stop).end(ProcessExit::Signal(9)).settle();
     assert_eq!(died.state(), State::Failed, "it died before Provost ended it");
 }
 
 #[test]
-fn stop_before_the_start_is_stopped_and_no_failed_start() {
-    let mut bench = Bench::new(command_spec());
-    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    assert!(bench.has(Flag::Starting));
-    bench.tell(Command::Stop);
+fn stop_before_start_is_not_a_failed_launch() {
+    let mut bench = TestSession::new(command_spec());
+    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    assert!(bench.has_flag(Flag::Starting));
+    bench.apply(SessionCommand::Stop);
     let launch = bench.launch();
-    bench.tell(Command::LaunchFailed { launch, reason: "it was called off".to_owned() }).settle();
+    bench
+        .apply(SessionCommand::LaunchFailed { launch, reason: "it was called off".to_owned() })
+        .settle();
     assert_eq!((bench.state(), bench.cause()), (State::Stopped, None));
 }
 
 #[test]
-fn stopped_work_with_checks_is_stopped_once_they_ran() {
-    let mut bench = Bench::running(checked());
-    bench.tell(Command::Stop).end_by(End::Signal(15), EndedBy::Provost);
+fn stopped_work_stays_stopped_after_checks() {
+    let mut bench = TestSession::running(checked_spec());
+    bench.apply(SessionCommand::Stop).end_by(ProcessExit::Signal(15), StoppedBy::Provost);
     assert_eq!(bench.state(), State::Verifying);
     bench.verify("new", CheckEnd::Exit(1)).settle();
     assert_eq!((bench.state(), bench.cause()), (State::Stopped, None));
@@ -93,100 +99,110 @@ fn answer_resumes_only_what_takes_an_answer() {
     for (driver, flagged) in [(Driver::Jsonl, true), (Driver::Command, false)] {
         let mut spec = spec();
         spec.agent.driver = driver;
-        let mut bench = Bench::running(spec);
-        bench.claim(ClaimKind::NeedsInput).end(End::Exit(0));
-        assert_eq!((bench.state(), bench.has(Flag::AnswerResumes)), (State::NeedsInput, flagged));
+        let mut bench = TestSession::running(spec);
+        bench.claim(ClaimKind::NeedsInput).end(ProcessExit::Exit(0));
+        assert_eq!(
+            (bench.state(), bench.has_flag(Flag::AnswerResumes)),
+            (State::NeedsInput, flagged)
+        );
     }
 }
 
-fn in_worktree() -> Spec {
-    let work = Work::Worktree {
+fn in_worktree() -> SessionSpec {
+    let work = WorkLocation::Worktree {
         top: "/repo".to_owned(),
         path: "/tree".to_owned(),
         branch: "provost/x".to_owned(),
         copy: Vec::new(),
         base: None,
     };
-    Spec { work, exit0: Exit0::IsDone, ..command_spec() }
+    SessionSpec { work, exit0: ExitZeroPolicy::IsDone, ..command_spec() }
 }
 
-fn commits(bench: &Bench) -> bool {
-    bench.session.effects().iter().any(|one| matches!(one, Effect::TakeSnapshot { .. }))
+fn commits(bench: &TestSession) -> bool {
+    bench.session.effects().iter().any(|one| matches!(one, SessionEffect::TakeSnapshot { .. }))
 }
 
 #[test]
-fn worktree_is_committed_before_the_seal_without_a_check() {
-    for (end, state) in [(End::Exit(0), State::Completed), (End::Exit(1), State::Failed)] {
-        let mut bench = Bench::running(in_worktree());
+fn unchecked_worktree_is_committed_before_seal() {
+    for (end, state) in
+        [(ProcessExit::Exit(0), State::Completed), (ProcessExit::Exit(1), State::Failed)]
+    {
+        let mut bench = TestSession::running(in_worktree());
         assert!(!commits(&bench), "it works");
-        bench.exit(end, EndedBy::Itself).settle();
+        bench.exit(end, StoppedBy::Itself).settle();
         assert!(!bench.sealed() && !commits(&bench), "something of it may still write");
         let launch = bench.launch();
-        bench.signal(Signal::Closed);
-        bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true }).settle();
+        bench.signal(StreamSignal::Closed);
+        bench
+            .apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true })
+            .settle();
         assert_eq!((bench.state(), bench.sealed()), (state, false), "{end:?}");
         assert!(commits(&bench));
         bench.snapshot("new").settle();
         assert_eq!((bench.state(), bench.sealed(), commits(&bench)), (state, true, false));
         let sealed = bench.session.attempt().sealed.clone().unwrap();
         assert_eq!(sealed.tree, Some(TreeId("new".to_owned())));
-        assert_eq!(bench.session.verification().word(), "none");
+        assert_eq!(bench.session.verification().as_str(), "none");
     }
 }
 
 #[test]
-fn commit_that_fails_refutes_nothing_without_a_check() {
-    let mut bench = Bench::running(in_worktree());
-    bench.end(End::Exit(0));
+fn failed_commit_without_checks_refutes_nothing() {
+    let mut bench = TestSession::running(in_worktree());
+    bench.end(ProcessExit::Exit(0));
     let reason = "no room".to_owned();
-    bench.tell(Command::SnapshotFailed { attempt: 1, no: 1, reason }).settle();
+    bench.apply(SessionCommand::SnapshotFailed { attempt: 1, no: 1, reason }).settle();
     assert_eq!((bench.state(), bench.sealed()), (State::Completed, true));
-    assert!(!bench.has(Flag::ChecksUnfinished));
+    assert!(!bench.has_flag(Flag::ChecksUnfinished));
 }
 
 #[test]
-fn what_the_user_stopped_or_cancelled_is_not_committed() {
-    for command in [Command::Stop, Command::Cancel { because: "no".to_owned() }] {
-        let mut bench = Bench::running(in_worktree());
-        bench.tell(command).end_by(End::Signal(15), EndedBy::Provost).settle();
+fn stopped_or_cancelled_work_is_not_committed() {
+    for command in [SessionCommand::Stop, SessionCommand::Cancel { because: "no".to_owned() }] {
+        let mut bench = TestSession::running(in_worktree());
+        bench.apply(command).end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
         assert!(bench.sealed() && !commits(&bench));
     }
 }
 
-fn member() -> Spec {
+fn member() -> SessionSpec {
     let mut spec = spec();
-    spec.agent.settings.member = Some(Membership { role: Role::Worker });
+    spec.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     spec
 }
 
-fn dismiss(at_once: bool) -> Command {
-    Command::Dismiss { because: "its team is done".to_owned(), at_once }
+fn dismiss(at_once: bool) -> SessionCommand {
+    SessionCommand::Dismiss { because: "its team is done".to_owned(), at_once }
 }
 
 #[test]
-fn member_is_ended_with_its_team_once_its_turn_is_over() {
-    let mut bench = Bench::running(member());
-    bench.tell(Command::MessageLost { key: "instruction-1".to_owned(), reason: "told".to_owned() });
-    bench.signal(BEGINS).tell(dismiss(false));
+fn dismissed_member_ends_after_its_turn() {
+    let mut bench = TestSession::running(member());
+    bench.apply(SessionCommand::MessageLost {
+        key: "instruction-1".to_owned(),
+        reason: "told".to_owned(),
+    });
+    bench.signal(TURN_STARTED).apply(dismiss(false));
     assert!(bench.session.launches[0].stop.is_none(), "it ends its turn first");
-    bench.signal(OVER);
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::TeamEnded);
-    bench.end_by(End::Signal(15), EndedBy::Provost).settle();
+    bench.signal(TURN_ENDED_OK);
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
+    bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
     assert_eq!((bench.state(), bench.sealed()), (State::Stopped, true));
 
-    let mut bench = Bench::running(member());
-    bench.signal(BEGINS).tell(dismiss(true));
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::TeamEnded);
+    let mut bench = TestSession::running(member());
+    bench.signal(TURN_STARTED).apply(dismiss(true));
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
 }
 
 #[test]
-fn dismissal_is_for_sessions_that_were_opened_for_a_team() {
-    let mut bench = Bench::running(spec());
-    assert_eq!(bench.try_tell(dismiss(true)), Err(Rejected::NotOurs));
-    let mut bench = Bench::new(member());
-    bench.tell(dismiss(false)).settle();
+fn only_team_sessions_can_be_dismissed() {
+    let mut bench = TestSession::running(spec());
+    assert_eq!(bench.try_apply(dismiss(true)), Err(SessionRejection::StopExternally));
+    let mut bench = TestSession::new(member());
+    bench.apply(dismiss(false)).settle();
     assert_eq!(bench.state(), State::Cancelled, "it is not started any more");
-    let mut bench = Bench::running(member());
-    bench.signal(BEGINS).tell(dismiss(false));
-    assert_eq!(bench.try_tell(dismiss(false)), Err(Rejected::Nothing));
+    let mut bench = TestSession::running(member());
+    bench.signal(TURN_STARTED).apply(dismiss(false));
+    assert_eq!(bench.try_apply(dismiss(false)), Err(SessionRejection::NothingNew));
 }

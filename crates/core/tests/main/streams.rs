@@ -3,178 +3,178 @@
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
     session::{
-        Afterwards, Command, Cursor, End, EndedBy, FactKind, Progress, Rejected, SendMode, Signal,
-        Spec, Testimony, TurnEnd, Usage,
+        Cursor, FactKind, OnFinish, ProcessExit, Progress, ReportBody, SendMode, SessionCommand,
+        SessionRejection, SessionSpec, StoppedBy, StreamSignal, TurnEnd, Usage,
     },
 };
 
-use crate::kit::{Bench, OVER, command_spec, question, send, spec};
+use crate::kit::{TURN_ENDED_OK, TestSession, command_spec, question, send, spec};
 
-fn observed(bench: &Bench, signal: Signal, offset: u64) -> Command {
-    Command::Observed { launch: bench.launch(), signal, cursor: Cursor { offset, skip: 0 } }
+fn observed(bench: &TestSession, signal: StreamSignal, offset: u64) -> SessionCommand {
+    SessionCommand::Observed { launch: bench.launch(), signal, cursor: Cursor { offset, skip: 0 } }
 }
 
-fn retrying() -> Signal {
-    Signal::Retrying { detail: "again".to_owned() }
+fn retrying() -> StreamSignal {
+    StreamSignal::Retrying { detail: "again".to_owned() }
 }
 
 #[test]
-fn a_line_is_folded_once_but_an_end_of_the_stream_always() {
-    let mut bench = Bench::running(command_spec());
-    bench.tell(observed(&bench, OVER, 30));
+fn line_is_folded_once_stream_end_regardless_of_cursor() {
+    let mut bench = TestSession::running(command_spec());
+    bench.apply(observed(&bench, TURN_ENDED_OK, 30));
     for offset in [29, 30] {
-        let again = observed(&bench, OVER, offset);
-        assert_eq!(bench.try_tell(again), Err(Rejected::Nothing));
+        let again = observed(&bench, TURN_ENDED_OK, offset);
+        assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew));
     }
-    bench.tell(observed(&bench, Signal::Closed, 30));
-    let again = observed(&bench, Signal::Closed, 31);
-    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing), "it closed already");
+    bench.apply(observed(&bench, StreamSignal::Closed, 30));
+    let again = observed(&bench, StreamSignal::Closed, 31);
+    assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew), "it closed already");
 }
 
 #[test]
-fn every_signal_is_folded_once_into_its_own_launch() {
-    let fact = Testimony::Fact { kind: FactKind::Pr, value: "1".to_owned() };
-    let claim = Testimony::Claim { kind: ClaimKind::Working, text: None };
+fn signal_is_folded_once_into_its_launch() {
+    let fact = ReportBody::Fact { kind: FactKind::Pr, value: "1".to_owned() };
+    let claim = ReportBody::Claim { kind: ClaimKind::Working, text: None };
     let signals = [
-        Signal::Ready { thread: None },
-        Signal::TurnStarted { turn: None },
-        OVER,
-        Signal::Said(claim),
-        Signal::Said(fact),
-        Signal::Asked(question("new")),
-        Signal::Withdrawn { native: "open".to_owned() },
-        Signal::Progress(Progress { done: 1, total: 2 }),
-        Signal::Usage(Usage { input: 1, output: 2 }),
+        StreamSignal::Ready { thread: None },
+        StreamSignal::TurnStarted { turn: None },
+        TURN_ENDED_OK,
+        StreamSignal::Reported(claim),
+        StreamSignal::Reported(fact),
+        StreamSignal::RequestOpened(question("new")),
+        StreamSignal::RequestWithdrawn { native: "open".to_owned() },
+        StreamSignal::Progress(Progress { done: 1, total: 2 }),
+        StreamSignal::Usage(Usage { input: 1, output: 2 }),
         retrying(),
-        Signal::Oversized { bytes: 1 << 30 },
-        Signal::Closed,
+        StreamSignal::Oversized { bytes: 1 << 30 },
+        StreamSignal::Closed,
     ];
     for signal in signals {
-        let mut bench = Bench::resumed();
-        bench.signal(Signal::Asked(question("open")));
+        let mut bench = TestSession::resumed();
+        bench.signal(StreamSignal::RequestOpened(question("open")));
         let older = bench.session.launches[0].clone();
         let observed = observed(&bench, signal.clone(), 10_000);
-        bench.tell(observed.clone());
+        bench.apply(observed.clone());
         assert_eq!(bench.session.launches[1].cursor.offset, 10_000, "{signal:?}");
-        assert_eq!(bench.try_tell(observed), Err(Rejected::Nothing), "{signal:?}");
+        assert_eq!(bench.try_apply(observed), Err(SessionRejection::NothingNew), "{signal:?}");
         assert_eq!(bench.session.launches[0], older, "{signal:?}");
     }
 }
 
 #[test]
-fn usage_adds_up_progress_is_the_last_and_a_thread_is_kept() {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
-    bench.signal(Signal::Ready { thread: None });
+fn usage_adds_up_and_last_progress_wins() {
+    let mut bench = TestSession::running(spec());
+    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    bench.signal(StreamSignal::Ready { thread: None });
     assert_eq!(bench.session.thread.as_deref(), Some("t"));
     for done in [1, 2] {
-        bench.signal(Signal::Usage(Usage { input: 10, output: 1 }));
-        bench.signal(Signal::Progress(Progress { done, total: 5 }));
+        bench.signal(StreamSignal::Usage(Usage { input: 10, output: 1 }));
+        bench.signal(StreamSignal::Progress(Progress { done, total: 5 }));
     }
     assert_eq!(bench.session.usage, Usage { input: 20, output: 2 });
     assert_eq!(bench.session.progress, Some(Progress { done: 2, total: 5 }));
 }
 
 #[test]
-fn an_agent_at_its_output_limit_waits_until_the_limit_is_raised() {
-    let mut bench = Bench::running(spec());
-    let at_limit = Command::OutputAtLimit { launch: bench.launch() };
-    bench.tell(at_limit.clone());
-    assert!(bench.has(Flag::OutputLimit));
-    assert_eq!(bench.try_tell(at_limit.clone()), Err(Rejected::Nothing));
+fn agent_at_output_limit_waits_for_raise() {
+    let mut bench = TestSession::running(spec());
+    let at_limit = SessionCommand::OutputAtLimit { launch: bench.launch() };
+    bench.apply(at_limit.clone());
+    assert!(bench.has_flag(Flag::OutputLimit));
+    assert_eq!(bench.try_apply(at_limit.clone()), Err(SessionRejection::NothingNew));
     let now = bench.session.output_limit;
     for bytes in [now - 1, now] {
-        let refused = Err(Rejected::LimitNotRaised { now });
-        assert_eq!(bench.try_tell(Command::RaiseLimit { bytes }), refused);
+        let refused = Err(SessionRejection::LimitNotRaised { now });
+        assert_eq!(bench.try_apply(SessionCommand::RaiseLimit { bytes }), refused);
     }
-    bench.tell(Command::RaiseLimit { bytes: now + 1 });
+    bench.apply(SessionCommand::RaiseLimit { bytes: now + 1 });
     assert_eq!(bench.session.output_limit, now + 1);
-    assert!(!bench.has(Flag::OutputLimit));
-    bench.tell(at_limit).exit(End::Exit(0), EndedBy::Itself);
-    assert!(!bench.has(Flag::OutputLimit), "no process waits any more");
+    assert!(!bench.has_flag(Flag::OutputLimit));
+    bench.apply(at_limit).exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert!(!bench.has_flag(Flag::OutputLimit), "no process waits any more");
 }
 
 #[test]
-fn an_agent_without_room_on_the_disk_waits_until_there_is_some() {
-    let mut bench = Bench::running(spec());
+fn agent_waits_for_disk_space() {
+    let mut bench = TestSession::running(spec());
     let launch = bench.launch();
     let (full, flows) = (
-        Command::OutputNoRoom { launch, dir: "/home".to_owned() },
-        Command::OutputFlows { launch },
+        SessionCommand::OutputDiskFull { launch, dir: "/home".to_owned() },
+        SessionCommand::OutputResumed { launch },
     );
-    assert_eq!(bench.try_tell(flows.clone()), Err(Rejected::Nothing));
-    bench.tell(full.clone());
-    assert!(bench.has(Flag::NoRoom) && !bench.has(Flag::OutputLimit));
+    assert_eq!(bench.try_apply(flows.clone()), Err(SessionRejection::NothingNew));
+    bench.apply(full.clone());
+    assert!(bench.has_flag(Flag::NoRoom) && !bench.has_flag(Flag::OutputLimit));
     assert_eq!(bench.session.launches[0].no_room.as_deref(), Some("/home"));
-    assert_eq!(bench.try_tell(full.clone()), Err(Rejected::Nothing));
-    bench.tell(flows);
-    assert!(!bench.has(Flag::NoRoom));
-    bench.tell(full).exit(End::Exit(0), EndedBy::Itself);
-    assert!(!bench.has(Flag::NoRoom), "no process waits any more");
+    assert_eq!(bench.try_apply(full.clone()), Err(SessionRejection::NothingNew));
+    bench.apply(flows);
+    assert!(!bench.has_flag(Flag::NoRoom));
+    bench.apply(full).exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert!(!bench.has_flag(Flag::NoRoom), "no process waits any more");
 }
 
 #[test]
-fn output_that_was_lost_is_flagged_and_reading_goes_on_from_there() {
-    let mut bench = Bench::running(spec());
-    bench.tell(observed(&bench, OVER, 500));
+fn lost_output_is_flagged_and_reading_continues() {
+    let mut bench = TestSession::running(spec());
+    bench.apply(observed(&bench, TURN_ENDED_OK, 500));
     let cursor = Cursor { offset: 100, skip: 0 };
-    let lost = Command::OutputLost { launch: bench.launch(), cursor };
-    assert!(!bench.has(Flag::OutputLost));
-    bench.tell(lost.clone());
-    assert!(bench.has(Flag::OutputLost));
+    let lost = SessionCommand::OutputLost { launch: bench.launch(), cursor };
+    assert!(!bench.has_flag(Flag::OutputLost));
+    bench.apply(lost.clone());
+    assert!(bench.has_flag(Flag::OutputLost));
     assert_eq!(bench.session.launches[0].cursor, cursor);
-    assert_eq!(bench.try_tell(lost), Err(Rejected::Nothing));
+    assert_eq!(bench.try_apply(lost), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn a_line_too_long_to_be_read_is_flagged() {
-    let mut bench = Bench::running(spec());
-    assert!(!bench.has(Flag::OversizedOutput));
-    bench.signal(Signal::Oversized { bytes: 1 << 30 });
-    assert!(bench.has(Flag::OversizedOutput));
+fn oversized_line_is_flagged() {
+    let mut bench = TestSession::running(spec());
+    assert!(!bench.has_flag(Flag::OversizedOutput));
+    bench.signal(StreamSignal::Oversized { bytes: 1 << 30 });
+    assert!(bench.has_flag(Flag::OversizedOutput));
 }
 
 #[test]
-fn retrying_is_shown_until_something_else_is_heard_or_the_process_ended() {
-    let mut bench = Bench::running(spec());
+fn retrying_flag_lasts_until_next_signal_or_exit() {
+    let mut bench = TestSession::running(spec());
     bench.signal(retrying());
-    assert!(bench.has(Flag::Retrying));
-    assert_eq!(bench.session.retrying(), Some("again"));
-    bench.signal(Signal::TurnStarted { turn: None });
-    assert!(!bench.has(Flag::Retrying));
-    assert_eq!(bench.session.retrying(), None);
-    bench.signal(retrying()).exit(End::Exit(1), EndedBy::Itself);
-    assert!(!bench.has(Flag::Retrying));
-    assert_eq!(bench.session.retrying(), None);
+    assert!(bench.has_flag(Flag::Retrying));
+    assert_eq!(bench.session.retry_reason(), Some("again"));
+    bench.signal(StreamSignal::TurnStarted { turn: None });
+    assert!(!bench.has_flag(Flag::Retrying));
+    assert_eq!(bench.session.retry_reason(), None);
+    bench.signal(retrying()).exit(ProcessExit::Exit(1), StoppedBy::Itself);
+    assert!(!bench.has_flag(Flag::Retrying));
+    assert_eq!(bench.session.retry_reason(), None);
 }
 
 #[test]
-fn retrying_does_not_break_a_silence() {
-    let mut bench = Bench::running(spec());
-    bench.hear_silence().signal(retrying());
+fn retrying_does_not_end_a_stall() {
+    let mut bench = TestSession::running(spec());
+    bench.report_silence().signal(retrying());
     assert_eq!(bench.state(), State::Stalled);
-    bench.signal(Signal::Progress(Progress { done: 1, total: 2 }));
+    bench.signal(StreamSignal::Progress(Progress { done: 1, total: 2 }));
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn leftovers_and_a_tree_not_verified_gone_are_flagged() {
+fn leftovers_and_unverified_tree_are_flagged() {
     for (leftovers, verified) in [(0, true), (2, true), (0, false)] {
-        let mut bench = Bench::running(spec());
+        let mut bench = TestSession::running(spec());
         let launch = bench.launch();
-        bench.exit(End::Exit(0), EndedBy::Itself);
-        assert!(!bench.has(Flag::Leftovers) && !bench.has(Flag::NotVerifiedGone));
-        bench.tell(Command::TreeGone { launch, leftovers, verified });
-        assert_eq!(bench.has(Flag::Leftovers), leftovers > 0);
-        assert_eq!(bench.has(Flag::NotVerifiedGone), !verified);
+        bench.exit(ProcessExit::Exit(0), StoppedBy::Itself);
+        assert!(!bench.has_flag(Flag::Leftovers) && !bench.has_flag(Flag::NotVerifiedGone));
+        bench.apply(SessionCommand::ProcessTreeGone { launch, leftovers, verified });
+        assert_eq!(bench.has_flag(Flag::Leftovers), leftovers > 0);
+        assert_eq!(bench.has_flag(Flag::NotVerifiedGone), !verified);
     }
 }
 
 #[test]
-fn a_living_agent_given_the_next_instruction_is_at_work_before_it_says_so() {
-    let mut bench = Bench::running(Spec { afterwards: Afterwards::Park, ..spec() });
-    bench.claim(ClaimKind::Completed).signal(OVER).pass(50);
-    bench.tell(send("next", SendMode::Continue));
+fn new_instruction_makes_parked_agent_working() {
+    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
+    bench.apply(send("next", SendMode::Continue));
     assert_eq!(bench.state(), State::Working, "a turn is expected of it");
     assert!(bench.session.attempt().result_asked.is_none());
     assert_eq!(bench.session.launches[0].attempt, 2);
@@ -182,11 +182,11 @@ fn a_living_agent_given_the_next_instruction_is_at_work_before_it_says_so() {
 }
 
 #[test]
-fn a_new_instruction_begins_a_new_window_of_silence() {
-    let mut bench = Bench::running(spec());
-    bench.hear_silence();
+fn new_instruction_restarts_silence_window() {
+    let mut bench = TestSession::running(spec());
+    bench.report_silence();
     assert_eq!(bench.state(), State::Stalled);
-    bench.tell(send("next", SendMode::Supersede));
+    bench.apply(send("next", SendMode::Supersede));
     assert_eq!(bench.state(), State::Working);
     assert!(bench.session.attempts[0].is_decided());
     let window = bench.session.deadline().unwrap().0 - bench.now.mono_ms;
@@ -194,27 +194,27 @@ fn a_new_instruction_begins_a_new_window_of_silence() {
 }
 
 #[test]
-fn an_error_of_an_older_launch_is_nobodys_claim() {
-    let mut bench = Bench::resumed();
+fn turn_error_of_older_launch_is_no_claim() {
+    let mut bench = TestSession::resumed();
     let launch = bench.session.launches[0].id;
-    let signal = Signal::TurnEnded {
+    let signal = StreamSignal::TurnEnded {
         turn: None,
         end: TurnEnd::Error("late".to_owned()),
         usage: None,
         says: None,
     };
     let cursor = Cursor { offset: 10_000, skip: 0 };
-    bench.tell(Command::Observed { launch, signal, cursor });
+    bench.apply(SessionCommand::Observed { launch, signal, cursor });
     assert!(bench.session.attempt().claim.is_none());
 }
 
 #[test]
-fn an_open_turn_is_known_by_its_name_until_it_is_over() {
-    let mut bench = Bench::running(spec());
-    let turn = |bench: &Bench| bench.session.launches[0].turn().map(str::to_owned);
+fn open_turn_has_a_name_until_it_ends() {
+    let mut bench = TestSession::running(spec());
+    let turn = |bench: &TestSession| bench.session.launches[0].turn().map(str::to_owned);
     assert_eq!(turn(&bench), None);
-    bench.signal(Signal::TurnStarted { turn: Some("first".to_owned()) });
+    bench.signal(StreamSignal::TurnStarted { turn: Some("first".to_owned()) });
     assert_eq!(turn(&bench).as_deref(), Some("first"));
-    bench.signal(OVER);
+    bench.signal(TURN_ENDED_OK);
     assert_eq!(turn(&bench), None);
 }

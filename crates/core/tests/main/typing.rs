@@ -2,515 +2,591 @@
 
 use provost_core::{
     lifecycle::State,
-    request::{Asked, Fate, Reply, RequestKind, Scope},
+    request::{AgentRequest, ApprovalScope, RequestKind, RequestReply, RequestStatus},
     session::{
-        Command, Driver, Effect, End, Event, Glimpse, HeldBack, Hinted, Message, MessageFate,
-        Record, Recorded, Rejected, Signal, Spec, TurnEnd, Way, again, literally, pasted, sayable,
+        AgentMessage, DeliveryStatus, Driver, Event, InputBlocked, ProcessExit, RecordSignal,
+        RecordSource, ScreenHint, ScreenSource, SessionCommand, SessionEffect, SessionRejection,
+        SessionSpec, StreamSignal, TurnEnd, TypingState, check_typeable, enter_retry_key,
+        literal_text, pasteable_text,
     },
 };
 
 use crate::{
-    kit::Bench,
+    kit::TestSession,
     rng::Rng,
-    watched::Watch,
-    watching::{Says, approval, delivery, fate, held_back, send, terminal, typed},
+    watched::SessionWatch,
+    watching::{
+        WatchSignals, approval, first_message_fate, input_blocked, pending_delivery, send,
+        terminal_spec, typed_hello,
+    },
 };
 
-fn asks(native: &str) -> Asked {
-    Asked { native: native.to_owned(), ..approval() }
+fn approval_request(native: &str) -> AgentRequest {
+    AgentRequest { native: native.to_owned(), ..approval() }
 }
 
-fn approve(bench: &mut Bench, no: usize) {
+fn approve(bench: &mut TestSession, no: usize) {
     let (request, revision) = (bench.session.requests[no].id, bench.session.requests[no].revision);
-    bench.tell(Command::Answer { request, revision, reply: Reply::Approve(Scope::Once) });
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision,
+        reply: RequestReply::Approve(ApprovalScope::Once),
+    });
 }
 
-fn people(bench: &mut Bench, people: u32) {
+fn set_viewers(bench: &mut TestSession, people: u32) {
     let launch = bench.launch();
-    bench.tell(Command::PeopleAttached { launch, people });
+    bench.apply(SessionCommand::ViewersChanged { launch, people });
 }
 
-fn interrupt(bench: &mut Bench) {
-    bench.tell(Command::Interrupt { key: "leave".to_owned(), text: None });
+fn send_interrupt(bench: &mut TestSession) {
+    bench.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
 }
 
-fn presses(bench: &Bench) -> bool {
-    bench.session.effects().iter().any(|effect| matches!(effect, Effect::PressAgain { .. }))
+fn presses(bench: &TestSession) -> bool {
+    bench.session.effects().iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }))
 }
 
-fn way(bench: &Bench) -> Option<Way> {
+fn typing_state(bench: &TestSession) -> Option<TypingState> {
     bench.session.messages[0].typed.map(|typed| typed.way)
 }
 
-fn lost_because(bench: &Bench, no: usize) -> String {
+fn loss_reason(bench: &TestSession, no: usize) -> String {
     let fate = &bench.session.messages[no].fate;
-    let MessageFate::Undeliverable { reason } = fate else { panic!("{fate:?}") };
+    let DeliveryStatus::Undeliverable { reason } = fate else { panic!("{fate:?}") };
     reason.clone()
 }
 
 /// A session whose request was answered while a viewer is attached.
-fn answered_while_attended() -> Bench {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(asks("one")));
-    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
-    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
-    people(&mut bench, 1);
+fn answered_while_attended() -> TestSession {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval_request("one")));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    set_viewers(&mut bench, 1);
     approve(&mut bench, 0);
-    assert_eq!((held_back(&bench), delivery(&bench)), (Some(HeldBack::Attended), None));
+    assert_eq!(
+        (input_blocked(&bench), pending_delivery(&bench)),
+        (Some(InputBlocked::Attended), None)
+    );
     bench
 }
 
 #[test]
-fn an_answer_that_waits_is_lost_when_its_request_is_settled_at_the_screen() {
+fn waiting_answer_is_lost_if_settled_at_screen() {
     let mut bench = answered_while_attended();
-    bench.shows(Glimpse::Osc, 50, Hinted::Working);
-    assert!(lost_because(&bench, 0).contains("settled at the agent's screen"));
-    bench.records(60, Recorded::Asked(asks("two")));
-    bench.shows(Glimpse::Osc, 70, Hinted::Asks(approval()));
-    bench.shows(Glimpse::Screen, 80, Hinted::Working);
-    bench.shows(Glimpse::Screen, 90, Hinted::Asks(approval()));
-    people(&mut bench, 0);
-    assert_eq!(delivery(&bench), None, "the second was not answered");
+    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
+    assert!(loss_reason(&bench, 0).contains("settled at the agent's screen"));
+    bench.record(60, RecordSignal::RequestOpened(approval_request("two")));
+    bench.show(ScreenSource::Osc, 70, ScreenHint::ShowsRequest(approval()));
+    bench.show(ScreenSource::Screen, 80, ScreenHint::Working);
+    bench.show(ScreenSource::Screen, 90, ScreenHint::ShowsRequest(approval()));
+    set_viewers(&mut bench, 0);
+    assert_eq!(pending_delivery(&bench), None, "the second was not answered");
     let request = bench.session.requests[0].id;
-    let late = Command::Answer { request, revision: 1, reply: Reply::Deny };
-    let refused = bench.try_tell(late).unwrap_err();
+    let late = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
+    let refused = bench.try_apply(late).unwrap_err();
     assert!(refused.to_string().contains("settled at the agent's screen"), "{refused}");
 }
 
 #[test]
-fn a_record_that_goes_on_loses_an_answer_that_waits_and_delivers_one_that_was_typed() {
+fn record_loses_waiting_answer_confirms_typed_one() {
     let mut bench = answered_while_attended();
-    bench.records(50, Recorded::WentOn);
-    assert!(matches!(fate(&bench), MessageFate::Undeliverable { .. }));
+    bench.record(50, RecordSignal::Continued);
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
     let mut bench = answered_while_attended();
-    people(&mut bench, 0);
-    let key = delivery(&bench).expect("it is seen to ask");
-    bench.signal(Signal::InputSeen { key }).pass(3_000);
-    assert_eq!(way(&bench), Some(Way::Doubted));
-    bench.records(50, Recorded::WentOn);
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+    set_viewers(&mut bench, 0);
+    let key = pending_delivery(&bench).expect("it is seen to ask");
+    bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
+    assert_eq!(typing_state(&bench), Some(TypingState::Doubted));
+    bench.record(50, RecordSignal::Continued);
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn an_answer_is_typed_for_the_newest_request_only() {
+fn answer_is_typed_for_newest_request_only() {
     let mut bench = answered_while_attended();
-    bench.records(50, Recorded::Asked(asks("two")));
-    people(&mut bench, 0);
-    assert_eq!(delivery(&bench), None);
+    bench.record(50, RecordSignal::RequestOpened(approval_request("two")));
+    set_viewers(&mut bench, 0);
+    assert_eq!(pending_delivery(&bench), None);
     let launch = bench.session.current_launch().expect("it runs");
-    let why = bench.session.held_back(launch, &bench.session.messages[0]);
-    assert_eq!(why, Some(HeldBack::AsksElse));
+    let why = bench.session.input_blocked(launch, &bench.session.messages[0]);
+    assert_eq!(why, Some(InputBlocked::OtherRequestOpen));
     approve(&mut bench, 1);
     assert_eq!(
-        held_back(&bench),
-        Some(HeldBack::AsksElse),
+        input_blocked(&bench),
+        Some(InputBlocked::OtherRequestOpen),
         "it is unknown which of the two is shown"
     );
-    bench.records(60, Recorded::WentOn);
-    assert!(!lost_because(&bench, 0).is_empty() && !lost_because(&bench, 1).is_empty());
+    bench.record(60, RecordSignal::Continued);
+    assert!(!loss_reason(&bench, 0).is_empty() && !loss_reason(&bench, 1).is_empty());
 }
 
 #[test]
-fn an_answer_to_what_was_asked_again_is_lost() {
+fn answer_to_revised_request_is_lost() {
     let mut bench = answered_while_attended();
-    bench.records(50, Recorded::Asked(asks("one")));
+    bench.record(50, RecordSignal::RequestOpened(approval_request("one")));
     assert_eq!(bench.session.requests[0].revision, 2);
-    assert!(lost_because(&bench, 0).contains("asked again"));
+    assert!(loss_reason(&bench, 0).contains("asked again"));
     approve(&mut bench, 0);
-    people(&mut bench, 0);
-    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-2"));
+    set_viewers(&mut bench, 0);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-2"));
 }
 
 #[test]
-fn what_a_policy_answers_before_it_is_drawn_is_no_second_request_when_it_is() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+fn early_policy_answer_does_not_duplicate_request() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
     approve(&mut bench, 0);
-    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
-    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
     assert_eq!(bench.session.requests.len(), 1);
-    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
 }
 
 #[test]
-fn an_answer_for_a_process_that_is_gone_is_lost() {
+fn answer_for_ended_process_is_lost() {
     let mut bench = answered_while_attended();
-    bench.end(End::Exit(0)).settle();
-    assert!(lost_because(&bench, 0).contains("ended"));
+    bench.end(ProcessExit::Exit(0)).settle();
+    assert!(loss_reason(&bench, 0).contains("ended"));
 }
 
 #[test]
-fn what_is_no_approval_is_settled_at_the_screen_alone() {
+fn terminal_questions_are_answered_at_screen_only() {
     for kind in [RequestKind::Dialog, RequestKind::Question] {
-        let mut bench = Bench::running(terminal());
-        bench.shows(Glimpse::Screen, 10, Hinted::Asks(Asked { kind, ..approval() }));
+        let mut bench = TestSession::running(terminal_spec());
+        bench.show(
+            ScreenSource::Screen,
+            10,
+            ScreenHint::ShowsRequest(AgentRequest { kind, ..approval() }),
+        );
         let request = bench.session.requests[0].id;
-        let answers = Reply::Answers([("a".to_owned(), vec!["b".to_owned()])].into());
-        for reply in
-            [Reply::Text("1".to_owned()), answers, Reply::Deny, Reply::Approve(Scope::Once)]
-        {
-            let refused = bench.try_tell(Command::Answer { request, revision: 1, reply });
-            assert_eq!(refused, Err(Rejected::AtItsScreen(request)));
+        let answers = RequestReply::Answers([("a".to_owned(), vec!["b".to_owned()])].into());
+        for reply in [
+            RequestReply::Text("1".to_owned()),
+            answers,
+            RequestReply::Deny,
+            RequestReply::Approve(ApprovalScope::Once),
+        ] {
+            let refused = bench.try_apply(SessionCommand::Answer { request, revision: 1, reply });
+            assert_eq!(refused, Err(SessionRejection::ScreenOnly(request)));
         }
         assert!(bench.session.messages.iter().all(|message| message.request.is_none()));
         assert_eq!(
             (bench.state(), bench.session.requests[0].fate),
-            (State::NeedsInput, Fate::Open)
+            (State::NeedsInput, RequestStatus::Open)
         );
     }
 }
 
 #[test]
-fn what_an_agent_asked_that_is_gone_waits_on_no_screen() {
-    let mut bench = Bench::running(terminal());
-    let dialog = Asked { kind: RequestKind::Dialog, ..approval() };
-    bench.begins(10, "a").records(20, Recorded::Asked(dialog));
-    bench.end(End::Exit(0));
+fn request_of_ended_agent_is_not_at_a_screen() {
+    let mut bench = TestSession::running(terminal_spec());
+    let dialog = AgentRequest { kind: RequestKind::Dialog, ..approval() };
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(dialog));
+    bench.end(ProcessExit::Exit(0));
     let request = bench.session.requests[0].id;
-    let deny = Command::Answer { request, revision: 1, reply: Reply::Deny };
-    assert_eq!(bench.try_tell(deny), Err(Rejected::NotRunning));
-    bench.tell(send("more", "go on"));
+    let deny = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
+    assert_eq!(bench.try_apply(deny), Err(SessionRejection::NotRunning));
+    bench.apply(send("more", "go on"));
     assert_eq!(bench.session.launches.len(), 2, "what is said resumes it");
 }
 
 #[test]
-fn an_interrupt_comes_after_the_answer_to_what_it_waits_for() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
-    interrupt(&mut bench);
-    assert_eq!(delivery(&bench), None, "the key would answer what it asks");
+fn interrupt_follows_the_pending_answer() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+    send_interrupt(&mut bench);
+    assert_eq!(pending_delivery(&bench), None, "the key would answer what it asks");
     approve(&mut bench, 0);
-    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
-    bench.signal(Signal::InputSeen { key: "answer-1-1".to_owned() });
-    assert_eq!(delivery(&bench), None, "what was approved is not called off");
-    bench.shows(Glimpse::Screen, 30, Hinted::Working);
-    assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
+    bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+    assert_eq!(pending_delivery(&bench), None, "what was approved is not called off");
+    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
 }
 
 #[test]
-fn an_interrupt_waits_for_what_was_approved_after_it_and_not_for_what_was_before() {
-    let hook = |bench: &mut Bench, what| {
+fn interrupt_waits_only_for_later_approvals() {
+    let hook = |bench: &mut TestSession, what| {
         let launch = bench.launch();
-        bench.tell(Command::Recorded { launch, by: Record::Hook, place: 0, what });
+        bench.apply(SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what });
     };
     for approved_first in [false, true] {
-        let mut bench = Bench::running(terminal());
-        hook(&mut bench, Recorded::TurnStarted { turn: Some("a".to_owned()) });
-        hook(&mut bench, Recorded::Asked(approval()));
-        bench.shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+        let mut bench = TestSession::running(terminal_spec());
+        hook(&mut bench, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+        hook(&mut bench, RecordSignal::RequestOpened(approval()));
+        bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
         if !approved_first {
-            interrupt(&mut bench);
+            send_interrupt(&mut bench);
         }
         approve(&mut bench, 0);
-        bench.signal(Signal::InputSeen { key: "answer-1-1".to_owned() });
-        bench.shows(Glimpse::Screen, 30, Hinted::Working);
+        bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+        bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
         if approved_first {
-            interrupt(&mut bench);
-            assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+            send_interrupt(&mut bench);
+            assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
             continue;
         }
-        assert_eq!(delivery(&bench), None, "it would call off what was approved");
-        hook(&mut bench, Recorded::WentOn);
-        assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+        assert_eq!(pending_delivery(&bench), None, "it would call off what was approved");
+        hook(&mut bench, RecordSignal::Continued);
+        assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
     }
 }
 
 #[test]
-fn an_interrupt_waits_with_an_answer_that_waits_and_goes_when_that_is_lost() {
+fn interrupt_waits_for_answer_until_it_is_lost() {
     let mut bench = answered_while_attended();
-    interrupt(&mut bench);
+    send_interrupt(&mut bench);
     let launch = bench.session.current_launch().expect("it runs");
-    let why = bench.session.held_back(launch, &bench.session.messages[1]);
-    assert_eq!((why, delivery(&bench)), (Some(HeldBack::Attended), None));
-    bench.shows(Glimpse::Osc, 50, Hinted::Working);
-    people(&mut bench, 0);
-    assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+    let why = bench.session.input_blocked(launch, &bench.session.messages[1]);
+    assert_eq!((why, pending_delivery(&bench)), (Some(InputBlocked::Attended), None));
+    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
+    set_viewers(&mut bench, 0);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
 }
 
 #[test]
-fn an_interrupt_with_a_protocol_comes_after_the_answer_too() {
-    let mut bench = Bench::running(crate::kit::spec());
-    bench.signal(Signal::InputSeen { key: "instruction-1".to_owned() });
-    bench.signal(Signal::TurnStarted { turn: Some("u".to_owned()) });
-    bench.signal(Signal::Asked(approval()));
+fn protocol_interrupt_follows_the_answer() {
+    let mut bench = TestSession::running(crate::kit::spec());
+    bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
+    bench.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) });
+    bench.signal(StreamSignal::RequestOpened(approval()));
     approve(&mut bench, 0);
-    interrupt(&mut bench);
-    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
-    bench.signal(Signal::InputSeen { key: "answer-1-1".to_owned() });
-    assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+    send_interrupt(&mut bench);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
+    bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
 }
 
 #[test]
-fn the_key_that_sends_is_not_pressed_into_what_is_asked_by_then() {
-    let mut bench = typed();
-    bench.shows(Glimpse::Screen, 20, Hinted::Asks(approval())).pass(3_000);
-    assert_eq!((presses(&bench), way(&bench)), (false, Some(Way::Doubted)));
-    let mut bench = typed();
-    bench.pass(3_000);
+fn enter_is_not_pressed_into_a_new_request() {
+    let mut bench = typed_hello();
+    bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval())).advance_clock(3_000);
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
+    let mut bench = typed_hello();
+    bench.advance_clock(3_000);
     assert!(presses(&bench));
-    bench.shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
-    assert_eq!((presses(&bench), way(&bench)), (false, Some(Way::Doubted)), "it is called off");
+    bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(
+        (presses(&bench), typing_state(&bench)),
+        (false, Some(TypingState::Doubted)),
+        "it is called off"
+    );
 }
 
 #[test]
-fn the_key_that_sends_is_not_pressed_after_a_turn_began_nor_where_somebody_was() {
-    let mut bench = typed();
-    bench.pass(10).begins(20, "a").pass(3_000);
-    assert_eq!((presses(&bench), way(&bench)), (false, Some(Way::Doubted)));
+fn enter_is_not_retried_after_turn_or_viewer() {
+    let mut bench = typed_hello();
+    bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
     let mut bench = typed_and_attended();
-    bench.pass(3_000);
-    assert_eq!((presses(&bench), way(&bench)), (false, Some(Way::Doubted)));
-    let mut bench = typed();
-    bench.pass(10).begins(20, "a").pass(10).ends(30, "a").pass(3_000);
+    bench.advance_clock(3_000);
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
+    let mut bench = typed_hello();
+    bench
+        .advance_clock(10)
+        .begin_turn(20, "a")
+        .advance_clock(10)
+        .end_turn(30, "a")
+        .advance_clock(3_000);
     assert!(!presses(&bench), "the turn that took it is over");
 }
 
 #[test]
-fn what_a_person_left_at_the_prompt_is_not_sent_with_the_next_text() {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt).shows(Glimpse::Screen, 20, Hinted::Drafted);
-    bench.tell(send("one", "hello"));
-    assert_eq!((held_back(&bench), delivery(&bench)), (Some(HeldBack::Drafted), None));
-    bench.shows(Glimpse::Screen, 30, Hinted::AtPrompt);
-    assert_eq!((held_back(&bench), delivery(&bench).as_deref()), (None, Some("one")));
+fn user_draft_blocks_typing() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::UnsentText,
+    );
+    bench.apply(send("one", "hello"));
+    assert_eq!(
+        (input_blocked(&bench), pending_delivery(&bench)),
+        (Some(InputBlocked::UnsentText), None)
+    );
+    bench.show(ScreenSource::Screen, 30, ScreenHint::AtPrompt);
+    assert_eq!((input_blocked(&bench), pending_delivery(&bench).as_deref()), (None, Some("one")));
 }
 
 #[test]
-fn a_screen_that_is_yet_to_be_drawn_is_waited_for_since_a_draft_may_stand_there() {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Screen, 10, Hinted::Working).begins(20, "a").ends(30, "a");
-    bench.shows(Glimpse::Osc, 40, Hinted::AtPrompt).tell(send("one", "hello"));
-    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt));
-    bench.shows(Glimpse::Screen, 50, Hinted::AtPrompt);
-    assert_eq!(held_back(&bench), None);
+fn undrawn_screen_blocks_typing() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Screen, 10, ScreenHint::Working).begin_turn(20, "a").end_turn(30, "a");
+    bench.show(ScreenSource::Osc, 40, ScreenHint::AtPrompt).apply(send("one", "hello"));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
+    bench.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&bench), None);
 }
 
 #[test]
-fn a_turn_that_somebody_else_may_have_begun_is_no_compaction() {
-    let compact = || Command::Compact { key: "compact".to_owned() };
-    let told = |bench: &mut Bench| {
-        bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt).tell(compact());
-        bench.signal(Signal::InputSeen { key: "compact".to_owned() }).pass(10);
+fn turn_possibly_by_user_is_not_a_compaction() {
+    let compact = || SessionCommand::Compact { key: "compact".to_owned() };
+    let told = |bench: &mut TestSession| {
+        bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(compact());
+        bench.signal(StreamSignal::InputWritten { key: "compact".to_owned() }).advance_clock(10);
     };
-    let mut bench = Bench::running(terminal());
+    let mut bench = TestSession::running(terminal_spec());
     told(&mut bench);
-    people(&mut bench, 1);
-    bench.begins(20, "a");
+    set_viewers(&mut bench, 1);
+    bench.begin_turn(20, "a");
     assert!(bench.session.compacting().is_none());
     assert_eq!(bench.session.turns, 1, "it is a turn of the work");
-    bench.records(30, Recorded::Compacted);
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }), "its record says so");
-    let mut bench = Bench::running(terminal());
+    bench.record(30, RecordSignal::Compacted);
+    assert!(
+        matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }),
+        "its record says so"
+    );
+    let mut bench = TestSession::running(terminal_spec());
     told(&mut bench);
-    bench.begins(20, "c");
+    bench.begin_turn(20, "c");
     assert_eq!((bench.session.compacting().is_some(), bench.session.turns), (true, 0));
 }
 
 /// "hello" was typed, and a viewer was attached afterwards.
-fn typed_and_attended() -> Bench {
-    let mut bench = typed();
-    bench.pass(10);
-    people(&mut bench, 1);
-    people(&mut bench, 0);
-    bench.pass(10);
+fn typed_and_attended() -> TestSession {
+    let mut bench = typed_hello();
+    bench.advance_clock(10);
+    set_viewers(&mut bench, 1);
+    set_viewers(&mut bench, 0);
+    bench.advance_clock(10);
     bench
 }
 
 #[test]
-fn what_no_turn_took_is_given_up_with_the_reason_and_the_next_text_goes() {
-    let mut bench = typed();
-    bench.tell(send("two", "and this"));
-    bench.pass(10).begins(20, "a").pass(10).ends(30, "a");
-    assert!(lost_because(&bench, 0).contains("transcript does not show it"));
-    assert_eq!(delivery(&bench).as_deref(), Some("two"));
+fn text_no_turn_took_is_lost_and_next_is_typed() {
+    let mut bench = typed_hello();
+    bench.apply(send("two", "and this"));
+    bench.advance_clock(10).begin_turn(20, "a").advance_clock(10).end_turn(30, "a");
+    assert!(loss_reason(&bench, 0).contains("transcript does not show it"));
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
 }
 
 #[test]
-fn what_nothing_is_heard_of_is_given_up_after_a_time() {
-    let mut bench = typed();
-    bench.tell(send("two", "and this")).pass(3_000);
-    bench.signal(Signal::InputSeen { key: again("one") }).pass(3_000);
-    assert_eq!((fate(&bench), way(&bench)), (&MessageFate::Queued, Some(Way::Doubted)));
-    bench.pass(29_999);
-    assert_eq!((fate(&bench), delivery(&bench)), (&MessageFate::Queued, None));
-    bench.pass(1);
-    assert!(lost_because(&bench, 0).contains("transcript does not show it"));
-    assert_eq!(delivery(&bench).as_deref(), Some("two"));
+fn unconfirmed_text_is_lost_after_timeout() {
+    let mut bench = typed_hello();
+    bench.apply(send("two", "and this")).advance_clock(3_000);
+    bench.signal(StreamSignal::InputWritten { key: enter_retry_key("one") }).advance_clock(3_000);
+    assert_eq!(
+        (first_message_fate(&bench), typing_state(&bench)),
+        (&DeliveryStatus::Queued, Some(TypingState::Doubted))
+    );
+    bench.advance_clock(29_999);
+    assert_eq!(
+        (first_message_fate(&bench), pending_delivery(&bench)),
+        (&DeliveryStatus::Queued, None)
+    );
+    bench.advance_clock(1);
+    assert!(loss_reason(&bench, 0).contains("transcript does not show it"));
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
 }
 
 #[test]
-fn where_somebody_may_have_begun_the_turn_a_text_is_given_up_by_the_next_and_never_within_one() {
+fn attended_text_is_lost_only_after_second_turn() {
     let mut bench = typed_and_attended();
-    bench.begins(20, "a").pass(10).ends(30, "a").pass(10).begins(40, "b").pass(600_000);
-    assert_eq!((fate(&bench), way(&bench)), (&MessageFate::Queued, Some(Way::Doubted)));
-    bench.records(50, Recorded::Prompted { text: "hello".to_owned() });
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+    bench
+        .begin_turn(20, "a")
+        .advance_clock(10)
+        .end_turn(30, "a")
+        .advance_clock(10)
+        .begin_turn(40, "b")
+        .advance_clock(600_000);
+    assert_eq!(
+        (first_message_fate(&bench), typing_state(&bench)),
+        (&DeliveryStatus::Queued, Some(TypingState::Doubted))
+    );
+    bench.record(50, RecordSignal::InputTaken { text: "hello".to_owned() });
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
     let mut bench = typed_and_attended();
-    bench.begins(20, "a").ends(30, "a").begins(40, "b").ends(50, "b");
-    assert!(matches!(fate(&bench), MessageFate::Undeliverable { .. }));
+    bench.begin_turn(20, "a").end_turn(30, "a").begin_turn(40, "b").end_turn(50, "b");
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
 }
 
 #[test]
-fn an_answer_and_an_interrupt_do_not_wait_for_the_proof_of_a_text() {
-    let mut bench = typed();
-    bench.pass(10).begins(20, "a").pass(3_000);
-    assert_eq!(way(&bench), Some(Way::Doubted));
-    bench.shows(Glimpse::Screen, 30, Hinted::Asks(approval()));
+fn answer_and_interrupt_skip_unconfirmed_text() {
+    let mut bench = typed_hello();
+    bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
+    assert_eq!(typing_state(&bench), Some(TypingState::Doubted));
+    bench.show(ScreenSource::Screen, 30, ScreenHint::ShowsRequest(approval()));
     approve(&mut bench, 0);
-    let key = delivery(&bench).expect("it is seen to ask");
-    bench.signal(Signal::InputSeen { key }).shows(Glimpse::Screen, 40, Hinted::Working);
-    interrupt(&mut bench);
-    assert_eq!(delivery(&bench).as_deref(), Some("leave"));
+    let key = pending_delivery(&bench).expect("it is seen to ask");
+    bench.signal(StreamSignal::InputWritten { key }).show(
+        ScreenSource::Screen,
+        40,
+        ScreenHint::Working,
+    );
+    send_interrupt(&mut bench);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
 }
 
 #[test]
-fn what_cannot_be_pasted_is_not_looked_for_in_the_record() {
-    let mut bench = Bench::running(terminal());
+fn control_characters_are_ignored_when_confirming() {
+    let mut bench = TestSession::running(terminal_spec());
     bench
-        .shows(Glimpse::Osc, 10, Hinted::AtPrompt)
-        .tell(send("one", "ring\u{7} the\r\nbell\u{9b}"));
-    bench.signal(Signal::InputSeen { key: "one".to_owned() });
-    bench.records(20, Recorded::Prompted { text: "ring the\nbell".to_owned() });
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+        .show(ScreenSource::Osc, 10, ScreenHint::AtPrompt)
+        .apply(send("one", "ring\u{7} the\r\nbell\u{9b}"));
+    bench.signal(StreamSignal::InputWritten { key: "one".to_owned() });
+    bench.record(20, RecordSignal::InputTaken { text: "ring the\nbell".to_owned() });
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn an_instruction_that_the_first_turn_did_not_show_does_not_hold_back_for_ever() {
-    let spec = Spec { instruction: Some("do it".to_owned()), ..terminal() };
-    let mut bench = Bench::running(spec);
-    bench.tell(send("two", "and this")).begins(10, "a").ends(20, "a");
-    bench.shows(Glimpse::Osc, 30, Hinted::AtPrompt).pass(30_000);
-    assert!(matches!(fate(&bench), MessageFate::Undeliverable { .. }));
-    assert_eq!(delivery(&bench).as_deref(), Some("two"));
+fn unconfirmed_instruction_times_out() {
+    let spec = SessionSpec { instruction: Some("do it".to_owned()), ..terminal_spec() };
+    let mut bench = TestSession::running(spec);
+    bench.apply(send("two", "and this")).begin_turn(10, "a").end_turn(20, "a");
+    bench.show(ScreenSource::Osc, 30, ScreenHint::AtPrompt).advance_clock(30_000);
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
 }
 
 #[test]
-fn what_is_sent_while_a_process_starts_is_on_no_command_line_and_is_typed() {
-    let mut bench = Bench::new(terminal());
-    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+fn message_during_start_is_typed() {
+    let mut bench = TestSession::new(terminal_spec());
+    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = bench.launch();
-    assert!(bench.owes(&Effect::StartLaunch(launch)), "with what was said before");
-    bench.tell(send("one", "hello"));
+    assert!(bench.has_effect(&SessionEffect::StartLaunch(launch)), "with what was said before");
+    bench.apply(send("one", "hello"));
     bench.start();
-    assert_eq!(bench.session.given(launch), None);
-    bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt);
-    assert_eq!(delivery(&bench).as_deref(), Some("one"));
+    assert_eq!(bench.session.command_line_message(launch), None);
+    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt);
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("one"));
 }
 
 #[test]
-fn what_was_said_before_a_process_is_owed_stands_on_its_command_line() {
-    let mut bench = Bench::new(Spec { instruction: Some("do it".to_owned()), ..terminal() });
-    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.tell(send("two", "and this"));
+fn instruction_before_start_is_on_command_line() {
+    let mut bench =
+        TestSession::new(SessionSpec { instruction: Some("do it".to_owned()), ..terminal_spec() });
+    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.apply(send("two", "and this"));
     bench.start();
-    let given = bench.session.given(bench.launch()).expect("it is given");
+    let given = bench.session.command_line_message(bench.launch()).expect("it is given");
     assert_eq!(
         (given.text.as_str(), given.typed.map(|t| t.way)),
-        ("do it", Some(Way::CommandLine))
+        ("do it", Some(TypingState::CommandLine))
     );
-    assert_eq!(held_back(&bench), Some(HeldBack::Unproved));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::EarlierInputUnconfirmed));
 }
 
 #[test]
-fn codex_is_given_texts_that_it_takes_literally() {
-    let codex = |text: &str| literally(Driver::CodexTerminal, text);
+fn codex_text_is_escaped_to_be_literal() {
+    let codex = |text: &str| literal_text(Driver::CodexTerminal, text);
     assert_eq!(codex("/compact the file"), " /compact the file");
     assert_eq!(codex("look at @src"), "look at @src ");
     assert_eq!(codex("$HOME"), "$HOME ");
     assert_eq!(codex("mail a@b.c and /x"), "mail a@b.c and /x");
     assert_eq!(codex("@one\nis it"), "@one\nis it");
-    assert_eq!(literally(Driver::Terminal, "/x @y"), "/x @y");
-    assert_eq!(pasted("a\x1b[201~\r\nb\rc\t"), "a[201~\nb\nc\t");
+    assert_eq!(literal_text(Driver::Terminal, "/x @y"), "/x @y");
+    assert_eq!(pasteable_text("a\x1b[201~\r\nb\rc\t"), "a[201~\nb\nc\t");
 }
 
 #[test]
-fn what_codex_would_run_and_what_nothing_is_left_of_is_refused() {
+fn shell_escape_or_empty_text_is_rejected() {
     for text in ["!rm -rf /", " \n!ls", "\u{7}!ls"] {
-        assert_eq!(sayable(Driver::CodexTerminal, text), Err(Rejected::RunAsCommand), "{text:?}");
-        let mut bench = Bench::running(terminal());
-        assert_eq!(bench.try_tell(send("one", text)), Err(Rejected::RunAsCommand));
-        bench.begins(10, "a");
-        let leave = Command::Interrupt { key: "leave".to_owned(), text: Some(text.to_owned()) };
-        assert_eq!(bench.try_tell(leave), Err(Rejected::RunAsCommand));
+        assert_eq!(
+            check_typeable(Driver::CodexTerminal, text),
+            Err(SessionRejection::RunsAsShellCommand),
+            "{text:?}"
+        );
+        let mut bench = TestSession::running(terminal_spec());
+        assert_eq!(bench.try_apply(send("one", text)), Err(SessionRejection::RunsAsShellCommand));
+        bench.begin_turn(10, "a");
+        let leave =
+            SessionCommand::Interrupt { key: "leave".to_owned(), text: Some(text.to_owned()) };
+        assert_eq!(bench.try_apply(leave), Err(SessionRejection::RunsAsShellCommand));
     }
-    assert_eq!(sayable(Driver::CodexTerminal, "\u{7}\n "), Err(Rejected::NothingToType));
-    assert_eq!(sayable(Driver::Terminal, "!ls"), Ok(()));
-    assert_eq!(sayable(Driver::Codex, "!ls"), Ok(()), "its protocol has no composer");
-    assert_eq!(sayable(Driver::CodexTerminal, "Run this: !ls"), Ok(()));
+    assert_eq!(
+        check_typeable(Driver::CodexTerminal, "\u{7}\n "),
+        Err(SessionRejection::NothingToType)
+    );
+    assert_eq!(check_typeable(Driver::Terminal, "!ls"), Ok(()));
+    assert_eq!(check_typeable(Driver::Codex, "!ls"), Ok(()), "its protocol has no composer");
+    assert_eq!(check_typeable(Driver::CodexTerminal, "Run this: !ls"), Ok(()));
 }
 
 #[test]
-fn a_turn_that_is_interrupted_before_the_answer_was_typed_loses_it() {
+fn interrupted_turn_loses_untyped_answer() {
     let mut bench = answered_while_attended();
     let end = TurnEnd::Interrupted;
-    bench.records(50, Recorded::TurnEnded { turn: Some("a".to_owned()), end, says: None });
-    assert!(matches!(fate(&bench), MessageFate::Undeliverable { .. }));
-    assert_eq!(bench.session.requests[0].fate, Fate::Answered, "it left Open once");
+    bench.record(50, RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None });
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
+    assert_eq!(bench.session.requests[0].fate, RequestStatus::Answered, "it left Open once");
     let lost = |event: &Event| matches!(event, Event::MessageLost(_));
     assert_eq!(bench.log.iter().filter(|(_, event)| lost(event)).count(), 1);
 }
 
 /// Returns a random event of a terminal session.
-fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
+fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionCommand {
     let launch = bench.launch();
-    let hinted = |by, what| Command::Hinted { launch, by, place, what };
-    let recorded = |by, what| Command::Recorded { launch, by, place, what };
-    let screen = rng.pick(&[Glimpse::Osc, Glimpse::Screen, Glimpse::Screen]);
-    let record = rng.pick(&[Record::Hook, Record::Rollout]);
+    let hinted = |by, what| SessionCommand::ScreenHinted { launch, by, place, what };
+    let recorded = |by, what| SessionCommand::RecordRead { launch, by, place, what };
+    let screen = rng.pick(&[ScreenSource::Osc, ScreenSource::Screen, ScreenSource::Screen]);
+    let record = rng.pick(&[RecordSource::Hook, RecordSource::Rollout]);
     let turn = Some(format!("turn-{}", place / 8));
     match rng.below(20) {
-        0..=2 => hinted(screen, Hinted::AtPrompt),
-        3 => hinted(screen, Hinted::Drafted),
-        4 | 5 => hinted(screen, Hinted::Asks(approval())),
-        6 | 7 => hinted(screen, Hinted::Working),
-        8 => recorded(record, Recorded::TurnStarted { turn }),
-        9 => recorded(record, Recorded::TurnEnded { turn: None, end: TurnEnd::Ok, says: None }),
-        10 => recorded(record, Recorded::Asked(asks(rng.pick(&["one", "two"])))),
-        11 if rng.percent(50) => recorded(record, Recorded::WentOn),
-        12 if rng.percent(50) => Command::PeopleAttached { launch, people: rng.below(2) as u32 },
-        13 => Command::Interrupt { key: format!("leave-{place}"), text: None },
-        14 if rng.percent(20) => Command::Compact { key: format!("compact-{place}") },
+        0..=2 => hinted(screen, ScreenHint::AtPrompt),
+        3 => hinted(screen, ScreenHint::UnsentText),
+        4 | 5 => hinted(screen, ScreenHint::ShowsRequest(approval())),
+        6 | 7 => hinted(screen, ScreenHint::Working),
+        8 => recorded(record, RecordSignal::TurnStarted { turn }),
+        9 => recorded(record, RecordSignal::TurnEnded { turn: None, end: TurnEnd::Ok, says: None }),
+        10 => recorded(
+            record,
+            RecordSignal::RequestOpened(approval_request(rng.pick(&["one", "two"]))),
+        ),
+        11 if rng.percent(50) => recorded(record, RecordSignal::Continued),
+        12 if rng.percent(50) => {
+            SessionCommand::ViewersChanged { launch, people: rng.below(2) as u32 }
+        }
+        13 => SessionCommand::Interrupt { key: format!("leave-{place}"), text: None },
+        14 if rng.percent(20) => SessionCommand::Compact { key: format!("compact-{place}") },
         15 => send(&format!("send-{place}"), "hello"),
         _ => match bench.session.open_requests().last() {
             Some(open) if rng.percent(40) => {
-                let reply = rng.pick(&[Reply::Approve(Scope::Once), Reply::Deny]);
-                Command::Answer { request: open.id, revision: open.revision, reply }
+                let reply =
+                    rng.pick(&[RequestReply::Approve(ApprovalScope::Once), RequestReply::Deny]);
+                SessionCommand::Answer { request: open.id, revision: open.revision, reply }
             }
-            Some(_) | None => Command::Tick,
+            Some(_) | None => SessionCommand::Tick,
         },
     }
 }
 
 /// Lets the holder write the pending input, as its journal shows.
-fn write_what_is_owed(bench: &mut Bench) {
+fn write_pending(bench: &mut TestSession) {
     let pressed = bench.session.effects().into_iter().find_map(|effect| {
-        if let Effect::PressAgain { message, .. } = effect { Some(again(&message)) } else { None }
+        if let SessionEffect::PressAgain { message, .. } = effect {
+            Some(enter_retry_key(&message))
+        } else {
+            None
+        }
     });
-    if let Some(key) = pressed.or_else(|| delivery(bench)) {
-        bench.signal(Signal::InputSeen { key });
+    if let Some(key) = pressed.or_else(|| pending_delivery(bench)) {
+        bench.signal(StreamSignal::InputWritten { key });
     }
 }
 
 #[test]
-fn the_laws_of_typing_hold_in_any_order_of_screens_records_and_people() {
+fn typing_laws_hold_in_random_order() {
     let mut seen = [0, 0, 0];
     for seed in 0..3_000 {
-        let (mut rng, mut bench) = (Rng::new(seed), Bench::running(terminal()));
-        let watch = Watch::of(&bench.session);
+        let (mut rng, mut bench) = (Rng::new(seed), TestSession::running(terminal_spec()));
+        let watch = SessionWatch::start(&bench.session);
         for step in 0..60 {
-            let command = anything(&bench, &mut rng, 10 + step);
+            let command = random_event(&bench, &mut rng, 10 + step);
             // Late or repeated commands are rejected, as they should be.
-            bench.try_tell(command).ok();
-            bench.pass(rng.pick(&[0, 5, 5, 300, 3_000]));
-            let told = watch.rest(&bench.session, bench.now);
+            bench.try_apply(command).ok();
+            bench.advance_clock(rng.pick(&[0, 5, 5, 300, 3_000]));
+            let told = watch.check_settled(&bench.session, bench.now);
             assert_eq!(told, Ok(()), "seed {seed}: {:#?}", bench.log);
-            seen[0] += usize::from(delivery(&bench).is_some());
+            seen[0] += usize::from(pending_delivery(&bench).is_some());
             seen[1] += usize::from(presses(&bench));
             if rng.percent(60) {
-                write_what_is_owed(&mut bench);
+                write_pending(&mut bench);
             }
         }
-        let lost = |m: &&Message| matches!(m.fate, MessageFate::Undeliverable { .. });
+        let lost = |m: &&AgentMessage| matches!(m.fate, DeliveryStatus::Undeliverable { .. });
         seen[2] += bench.session.messages.iter().filter(lost).count();
     }
     assert!(seen.iter().all(|times| *times > 300), "the stories are about nothing: {seen:?}");

@@ -2,7 +2,7 @@
 
 use provost_core::{
     ids::TreeId,
-    verdict::{CheckEnd, EmptyDiff, Evidence, Receipt, Refuted, Verdict},
+    verdict::{CheckEnd, CheckRefutation, EmptyDiff, Evidence, Receipt, Verdict},
 };
 
 use crate::kit::{receipt, snapshot};
@@ -19,7 +19,7 @@ fn judge(base: &str, empty_diff: EmptyDiff, required: &[&str], receipts: &[Recei
 }
 
 #[test]
-fn every_required_check_must_have_passed_on_this_tree() {
+fn verdict_needs_every_check_on_this_tree() {
     let ok = |tree| receipt(tree, "a", CheckEnd::Exit(0));
     assert!(matches!(judge("old", EmptyDiff::Refused, &["a"], &[ok("new")]), Verdict::Passed(_)));
     assert_eq!(judge("old", EmptyDiff::Refused, &["a"], &[ok("other")]), Verdict::Open);
@@ -28,21 +28,24 @@ fn every_required_check_must_have_passed_on_this_tree() {
 }
 
 #[test]
-fn an_empty_diff_passes_only_where_that_was_said() {
+fn empty_diff_passes_only_if_accepted() {
     let ok = [receipt("new", "a", CheckEnd::Exit(0))];
     let refused = judge("new", EmptyDiff::Refused, &["a"], &ok);
-    assert_eq!(refused, Verdict::Refuted(Refuted::EmptyDiff));
+    assert_eq!(refused, Verdict::Refuted(CheckRefutation::EmptyDiff));
     assert!(matches!(judge("new", EmptyDiff::Accepted, &["a"], &ok), Verdict::Passed(_)));
 }
 
 #[test]
-fn a_check_that_does_not_end_by_itself_refutes() {
+fn unfinished_check_refutes() {
     for end in [CheckEnd::TimeLimit, CheckEnd::OutputLimit, CheckEnd::Unfinished("x".to_owned())] {
         let verdict = judge("old", EmptyDiff::Refused, &["a"], &[receipt("new", "a", end)]);
-        assert!(matches!(verdict, Verdict::Refuted(Refuted::Unfinished { .. })), "{verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Refuted(CheckRefutation::Unfinished { .. })),
+            "{verdict:?}"
+        );
     }
     for end in [CheckEnd::Exit(1), CheckEnd::Signal(9)] {
         let verdict = judge("old", EmptyDiff::Refused, &["a"], &[receipt("new", "a", end)]);
-        assert!(matches!(verdict, Verdict::Refuted(Refuted::Check { .. })), "{verdict:?}");
+        assert!(matches!(verdict, Verdict::Refuted(CheckRefutation::Check { .. })), "{verdict:?}");
     }
 }

@@ -2,639 +2,727 @@
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
-    request::{Asked, Fate, Reply, RequestKind, Scope, Waiting},
+    request::{
+        AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply, RequestStatus,
+    },
     session::{
-        Adopted, Command, Driver, Effect, End, Event, Glimpse, HeldBack, Hinted, Identity,
-        MessageFate, Pane, Record, Recorded, Rejected, Reporter, Said, SendMode, Signal, Spec,
-        Testimony, TurnEnd, Way, again,
+        DeliveryStatus, Driver, Event, ExternalAgent, InputBlocked, ProcessExit, ProcessIdentity,
+        RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint, ScreenSource, SendMode,
+        SessionCommand, SessionEffect, SessionRejection, SessionSpec, SignalKind, StreamSignal,
+        TmuxPane, TurnEnd, TypingState, enter_retry_key,
     },
 };
 
-use crate::kit::{Bench, spec};
+use crate::kit::{TestSession, spec};
 
-pub(crate) fn terminal() -> Spec {
+pub(crate) fn terminal_spec() -> SessionSpec {
     let mut spec = spec();
     spec.agent.driver = Driver::CodexTerminal;
     spec.instruction = None;
-    spec.afterwards = provost_core::session::Afterwards::Park;
+    spec.afterwards = provost_core::session::OnFinish::Park;
     spec
 }
 
-pub(crate) fn adopted(pane: bool) -> Spec {
+pub(crate) fn adopted_spec(pane: bool) -> SessionSpec {
     let pane =
-        pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
-    let adopted = Adopted { pane, ..Adopted::default() };
-    Spec { adopted: Some(Box::new(adopted)), ..terminal() }
+        pane.then(|| TmuxPane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
+    let adopted = ExternalAgent { pane, ..ExternalAgent::default() };
+    SessionSpec { adopted: Some(Box::new(adopted)), ..terminal_spec() }
 }
 
-pub(crate) fn identity() -> Identity {
-    Identity { pid: 7, start_time: 8, boot_id: "boot".to_owned() }
+pub(crate) fn identity() -> ProcessIdentity {
+    ProcessIdentity { pid: 7, start_time: 8, boot_id: "boot".to_owned() }
 }
 
 /// A session that adopted an external agent.
-pub(crate) fn watching(spec: Spec) -> Bench {
-    let mut bench = Bench::new(spec);
-    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+pub(crate) fn adopted_session(spec: SessionSpec) -> TestSession {
+    let mut bench = TestSession::new(spec);
+    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = bench.launch();
-    bench.tell(Command::LaunchAdopted { launch, child: Some(identity()) });
+    bench.apply(SessionCommand::LaunchAdopted { launch, child: Some(identity()) });
     bench
 }
 
 /// Shorthands for observations, each at its own position.
-pub(crate) trait Says {
-    fn records(&mut self, place: u64, what: Recorded) -> &mut Bench;
-    fn shows(&mut self, by: Glimpse, place: u64, what: Hinted) -> &mut Bench;
-    fn begins(&mut self, place: u64, turn: &str) -> &mut Bench;
-    fn ends(&mut self, place: u64, turn: &str) -> &mut Bench;
+pub(crate) trait WatchSignals {
+    fn record(&mut self, place: u64, what: RecordSignal) -> &mut TestSession;
+    fn show(&mut self, by: ScreenSource, place: u64, what: ScreenHint) -> &mut TestSession;
+    fn begin_turn(&mut self, place: u64, turn: &str) -> &mut TestSession;
+    fn end_turn(&mut self, place: u64, turn: &str) -> &mut TestSession;
 }
 
-impl Says for Bench {
-    fn records(&mut self, place: u64, what: Recorded) -> &mut Bench {
+impl WatchSignals for TestSession {
+    fn record(&mut self, place: u64, what: RecordSignal) -> &mut TestSession {
         let launch = self.launch();
-        self.tell(Command::Recorded { launch, by: Record::Rollout, place, what })
+        self.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place, what })
     }
 
-    fn shows(&mut self, by: Glimpse, place: u64, what: Hinted) -> &mut Bench {
+    fn show(&mut self, by: ScreenSource, place: u64, what: ScreenHint) -> &mut TestSession {
         let launch = self.launch();
-        self.tell(Command::Hinted { launch, by, place, what })
+        self.apply(SessionCommand::ScreenHinted { launch, by, place, what })
     }
 
-    fn begins(&mut self, place: u64, turn: &str) -> &mut Bench {
-        self.records(place, Recorded::TurnStarted { turn: Some(turn.to_owned()) })
+    fn begin_turn(&mut self, place: u64, turn: &str) -> &mut TestSession {
+        self.record(place, RecordSignal::TurnStarted { turn: Some(turn.to_owned()) })
     }
 
-    fn ends(&mut self, place: u64, turn: &str) -> &mut Bench {
-        self.records(
+    fn end_turn(&mut self, place: u64, turn: &str) -> &mut TestSession {
+        self.record(
             place,
-            Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
+            RecordSignal::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
         )
     }
 }
 
-pub(crate) fn send(key: &str, text: &str) -> Command {
+pub(crate) fn send(key: &str, text: &str) -> SessionCommand {
     let (key, text) = (key.to_owned(), text.to_owned());
-    Command::Send { key, text, mode: SendMode::Continue }
+    SessionCommand::Send { key, text, mode: SendMode::Continue }
 }
 
-pub(crate) fn approval() -> Asked {
-    Asked {
+pub(crate) fn approval() -> AgentRequest {
+    AgentRequest {
         native: "hook-1".to_owned(),
         kind: RequestKind::Approval,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: "run it".to_owned(),
         questions: Vec::new(),
         subject: None,
     }
 }
 
-pub(crate) fn delivery(bench: &Bench) -> Option<String> {
+pub(crate) fn pending_delivery(bench: &TestSession) -> Option<String> {
     bench.session.effects().into_iter().find_map(|effect| match effect {
-        Effect::Deliver { message, .. } => Some(message),
-        Effect::PrepareWork { .. }
-        | Effect::RunSetup { .. }
-        | Effect::StartLaunch(_)
-        | Effect::Follow(_)
-        | Effect::StopLaunch(..)
-        | Effect::PressAgain { .. }
-        | Effect::TakeSnapshot { .. }
-        | Effect::RunCheck { .. }
-        | Effect::RunHook(_) => None,
+        SessionEffect::Deliver { message, .. } => Some(message),
+        SessionEffect::PrepareWork { .. }
+        | SessionEffect::RunSetup { .. }
+        | SessionEffect::StartLaunch(_)
+        | SessionEffect::Follow(_)
+        | SessionEffect::StopLaunch(..)
+        | SessionEffect::PressAgain { .. }
+        | SessionEffect::TakeSnapshot { .. }
+        | SessionEffect::RunCheck { .. }
+        | SessionEffect::RunHook(_) => None,
     })
 }
 
-pub(crate) fn held_back(bench: &Bench) -> Option<HeldBack> {
+pub(crate) fn input_blocked(bench: &TestSession) -> Option<InputBlocked> {
     let message = bench.session.messages.last().expect("something was sent");
     let launch = bench.session.current_launch().expect("it runs");
-    bench.session.held_back(launch, message)
+    bench.session.input_blocked(launch, message)
 }
 
 #[test]
-fn a_terminal_that_was_given_nothing_waits_at_its_prompt_and_is_neither_asked_nor_closed() {
-    let mut bench = Bench::running(terminal());
-    bench.pass(3_600_000);
+fn terminal_without_instruction_stays_idle() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.advance_clock(3_600_000);
     assert_eq!(bench.state(), State::Idle);
     assert!(bench.session.current_launch().is_some_and(|launch| launch.stop.is_none()));
     assert!(bench.session.attempt().result_asked.is_none());
 }
 
 #[test]
-fn a_turn_is_begun_and_ended_once_though_two_records_tell_of_it() {
-    let mut bench = Bench::running(terminal());
+fn turn_in_two_records_counts_once() {
+    let mut bench = TestSession::running(terminal_spec());
     let launch = bench.launch();
-    let begin = Recorded::TurnStarted { turn: Some("a".to_owned()) };
-    bench.tell(Command::Recorded { launch, by: Record::Hook, place: 0, what: begin.clone() });
+    let begin = RecordSignal::TurnStarted { turn: Some("a".to_owned()) };
+    bench.apply(SessionCommand::RecordRead {
+        launch,
+        by: RecordSource::Hook,
+        place: 0,
+        what: begin.clone(),
+    });
     assert_eq!((bench.state(), bench.session.turns), (State::Working, 1));
-    bench.records(10, begin);
+    bench.record(10, begin);
     assert_eq!(bench.session.turns, 1);
-    bench.ends(20, "a");
+    bench.end_turn(20, "a");
     assert_eq!(bench.state(), State::Idle);
-    let end =
-        Recorded::TurnEnded { turn: Some("a".to_owned()), end: TurnEnd::Interrupted, says: None };
-    let late = Command::Recorded { launch, by: Record::Hook, place: 0, what: end };
-    assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
-    let before = Recorded::TurnStarted { turn: Some("b".to_owned()) };
-    let read = Command::Recorded { launch, by: Record::Rollout, place: 20, what: before };
-    assert_eq!(bench.try_tell(read), Err(Rejected::Nothing), "that place was read");
+    let end = RecordSignal::TurnEnded {
+        turn: Some("a".to_owned()),
+        end: TurnEnd::Interrupted,
+        says: None,
+    };
+    let late = SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what: end };
+    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
+    let before = RecordSignal::TurnStarted { turn: Some("b".to_owned()) };
+    let read =
+        SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place: 20, what: before };
+    assert_eq!(bench.try_apply(read), Err(SessionRejection::NothingNew), "that place was read");
 }
 
 #[test]
-fn the_end_of_another_turn_does_not_end_this_one() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "ours").ends(20, "hidden");
+fn end_of_other_turn_is_ignored() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "ours").end_turn(20, "hidden");
     assert_eq!(bench.state(), State::Working);
-    bench.ends(30, "ours");
+    bench.end_turn(30, "ours");
     assert_eq!(bench.state(), State::Idle);
 }
 
 #[test]
-fn whatever_a_terminal_shows_ends_no_turn_and_moves_no_window() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a");
-    let shown = [Hinted::Rests, Hinted::AtPrompt, Hinted::Working, Hinted::Rests];
+fn screen_signals_do_not_end_turn_or_reset_silence() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a");
+    let shown =
+        [ScreenHint::Finished, ScreenHint::AtPrompt, ScreenHint::Working, ScreenHint::Finished];
     for (place, what) in (20..).zip(shown) {
-        bench.pass(60_000).shows(Glimpse::Osc, place, what);
+        bench.advance_clock(60_000).show(ScreenSource::Osc, place, what);
         assert_eq!(bench.state(), State::Working);
     }
     let (at, due) = bench.session.deadline().expect("the window runs");
-    assert_eq!(due, provost_core::session::Due::Silence(bench.launch()));
+    assert_eq!(due, provost_core::session::DeadlineKind::Silence(bench.launch()));
     assert_eq!(at, bench.now.mono_ms + 60_000, "it began with the turn");
 }
 
 #[test]
-fn what_a_terminal_shows_again_is_not_recorded_again() {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Title, 10, Hinted::Working);
+fn repeated_screen_signal_is_not_recorded() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Title, 10, ScreenHint::Working);
     let launch = bench.launch();
-    let again = |place, what| Command::Hinted { launch, by: Glimpse::Title, place, what };
-    assert_eq!(bench.try_tell(again(20, Hinted::Working)), Err(Rejected::Nothing));
-    assert_eq!(bench.try_tell(again(10, Hinted::Rests)), Err(Rejected::Nothing));
-    assert_eq!(bench.try_tell(again(30, Hinted::Rests)), Ok(()));
+    let again =
+        |place, what| SessionCommand::ScreenHinted { launch, by: ScreenSource::Title, place, what };
+    assert_eq!(bench.try_apply(again(20, ScreenHint::Working)), Err(SessionRejection::NothingNew));
+    assert_eq!(bench.try_apply(again(10, ScreenHint::Finished)), Err(SessionRejection::NothingNew));
+    assert_eq!(bench.try_apply(again(30, ScreenHint::Finished)), Ok(()));
 }
 
 #[test]
-fn an_approval_that_a_hook_and_the_screen_tell_of_is_one_request_and_is_gone_when_it_works_again() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
-    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
+fn hook_and_screen_approval_is_one_request() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
     assert_eq!((bench.state(), bench.session.requests.len()), (State::NeedsInput, 1));
-    bench.shows(Glimpse::Osc, 40, Hinted::Working);
-    assert_eq!(bench.session.requests[0].fate, Fate::AnsweredElsewhere);
+    bench.show(ScreenSource::Osc, 40, ScreenHint::Working);
+    assert_eq!(bench.session.requests[0].fate, RequestStatus::AnsweredElsewhere);
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn a_question_of_a_record_is_not_settled_by_what_the_terminal_shows() {
-    let mut bench = Bench::running(terminal());
-    let asked = Asked { kind: RequestKind::Question, ..approval() };
-    bench.begins(10, "a").records(20, Recorded::Asked(asked));
-    bench.shows(Glimpse::Osc, 30, Hinted::Working).shows(Glimpse::Osc, 40, Hinted::AtPrompt);
+fn screen_does_not_settle_recorded_question() {
+    let mut bench = TestSession::running(terminal_spec());
+    let asked = AgentRequest { kind: RequestKind::Question, ..approval() };
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(asked));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::Working).show(
+        ScreenSource::Osc,
+        40,
+        ScreenHint::AtPrompt,
+    );
     assert_eq!(bench.state(), State::NeedsInput);
-    bench.records(50, Recorded::WentOn);
+    bench.record(50, RecordSignal::Continued);
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn a_dialog_on_the_screen_needs_a_person_and_is_gone_with_it() {
-    let mut bench = Bench::running(terminal());
-    let dialog = Asked { kind: RequestKind::Dialog, ..approval() };
-    bench.shows(Glimpse::Screen, 10, Hinted::Asks(dialog));
+fn screen_dialog_needs_input_until_it_vanishes() {
+    let mut bench = TestSession::running(terminal_spec());
+    let dialog = AgentRequest { kind: RequestKind::Dialog, ..approval() };
+    bench.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(dialog));
     assert_eq!(bench.state(), State::NeedsInput);
-    bench.shows(Glimpse::Screen, 20, Hinted::AtPrompt);
+    bench.show(ScreenSource::Screen, 20, ScreenHint::AtPrompt);
     assert_eq!(bench.state(), State::Idle);
 }
 
 #[test]
 fn text_is_typed_at_an_empty_prompt_only() {
-    let mut bench = Bench::running(terminal());
-    bench.tell(send("one", "hello"));
-    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt));
-    assert_eq!(delivery(&bench), None);
-    bench.begins(10, "a").shows(Glimpse::Osc, 20, Hinted::AtPrompt);
-    assert_eq!(held_back(&bench), Some(HeldBack::TurnOpen), "a forged prompt unlocks nothing");
-    bench.ends(30, "a").shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
-    assert_eq!(held_back(&bench), Some(HeldBack::Asks));
-    bench.shows(Glimpse::Screen, 50, Hinted::AtPrompt);
+    let mut bench = TestSession::running(terminal_spec());
+    bench.apply(send("one", "hello"));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
+    assert_eq!(pending_delivery(&bench), None);
+    bench.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::AtPrompt);
+    assert_eq!(
+        input_blocked(&bench),
+        Some(InputBlocked::TurnOpen),
+        "a forged prompt unlocks nothing"
+    );
+    bench.end_turn(30, "a").show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::RequestOpen));
+    bench.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
     let launch = bench.launch();
-    bench.tell(Command::PeopleAttached { launch, people: 1 });
-    assert_eq!(held_back(&bench), Some(HeldBack::Attended));
-    bench.tell(Command::PeopleAttached { launch, people: 0 });
-    bench.tell(Command::ProcessSuspended { launch, suspended: true });
-    assert_eq!(held_back(&bench), Some(HeldBack::Suspended));
-    bench.tell(Command::ProcessSuspended { launch, suspended: false });
-    assert_eq!((held_back(&bench), delivery(&bench).as_deref()), (None, Some("one")));
+    bench.apply(SessionCommand::ViewersChanged { launch, people: 1 });
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::Attended));
+    bench.apply(SessionCommand::ViewersChanged { launch, people: 0 });
+    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: true });
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::Suspended));
+    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
+    assert_eq!((input_blocked(&bench), pending_delivery(&bench).as_deref()), (None, Some("one")));
 }
 
 /// A terminal session with "hello" typed at its prompt.
-pub(crate) fn typed() -> Bench {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt).tell(send("one", "hello"));
-    bench.signal(Signal::InputSeen { key: "one".to_owned() });
+pub(crate) fn typed_hello() -> TestSession {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(send("one", "hello"));
+    bench.signal(StreamSignal::InputWritten { key: "one".to_owned() });
     bench
 }
 
-pub(crate) fn fate(bench: &Bench) -> &MessageFate {
+pub(crate) fn first_message_fate(bench: &TestSession) -> &DeliveryStatus {
     &bench.session.messages[0].fate
 }
 
 #[test]
-fn the_next_instruction_and_a_rework_are_typed_though_a_turn_is_expected() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").ends(20, "a").shows(Glimpse::Screen, 5, Hinted::AtPrompt);
-    bench.tell(Command::Report {
+fn instruction_is_typed_though_turn_is_expected() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").end_turn(20, "a").show(ScreenSource::Screen, 5, ScreenHint::AtPrompt);
+    bench.apply(SessionCommand::Report {
         from: Reporter::Operator,
-        testimony: Testimony::Claim { kind: ClaimKind::Completed, text: None },
+        testimony: ReportBody::Claim { kind: ClaimKind::Completed, text: None },
     });
-    bench.pass(60_000);
+    bench.advance_clock(60_000);
     assert!(bench.session.attempt().is_sealed());
-    bench.tell(send("next", "next instruction"));
+    bench.apply(send("next", "next instruction"));
     assert_eq!((bench.state(), bench.session.attempt().no), (State::Working, 2));
-    assert_eq!(held_back(&bench), None, "no turn is open by its own record");
-    assert_eq!(delivery(&bench).as_deref(), Some("instruction-2"));
-    bench.begins(30, "b");
-    bench.tell(send("more", "and more"));
-    assert_eq!(held_back(&bench), Some(HeldBack::TurnOpen));
+    assert_eq!(input_blocked(&bench), None, "no turn is open by its own record");
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("instruction-2"));
+    bench.begin_turn(30, "b");
+    bench.apply(send("more", "and more"));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::TurnOpen));
     let (key, text) = ("other".to_owned(), "something else".to_owned());
-    bench.tell(Command::Send { key, text, mode: SendMode::Supersede });
+    bench.apply(SessionCommand::Send { key, text, mode: SendMode::Supersede });
     assert_eq!(bench.session.attempt().no, 3);
-    assert_eq!(held_back(&bench), Some(HeldBack::TurnOpen), "the turn of before is still open");
-    bench.ends(40, "b");
-    assert_eq!(held_back(&bench), None);
+    assert_eq!(
+        input_blocked(&bench),
+        Some(InputBlocked::TurnOpen),
+        "the turn of before is still open"
+    );
+    bench.end_turn(40, "b");
+    assert_eq!(input_blocked(&bench), None);
 }
 
 #[test]
-fn a_turn_is_over_when_the_file_says_so_and_not_at_a_hook_that_may_send_it_on() {
-    let mut bench = Bench::running(terminal());
+fn rollout_not_hook_ends_a_turn() {
+    let mut bench = TestSession::running(terminal_spec());
     let launch = bench.launch();
-    let stop = |turn: &str| Command::Recorded {
+    let stop = |turn: &str| SessionCommand::RecordRead {
         launch,
-        by: Record::Hook,
+        by: RecordSource::Hook,
         place: 0,
-        what: Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
+        what: RecordSignal::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
     };
-    bench.begins(10, "a");
-    assert_eq!(bench.try_tell(stop("a")), Err(Rejected::Nothing));
+    bench.begin_turn(10, "a");
+    assert_eq!(bench.try_apply(stop("a")), Err(SessionRejection::NothingNew));
     assert_eq!(bench.state(), State::Working);
-    bench.ends(20, "a");
+    bench.end_turn(20, "a");
     assert_eq!(bench.state(), State::Idle);
     // The oldest versions record no turns in the rollout; there, only the hook reports them.
-    let mut old = Bench::running(terminal());
-    let begin = Recorded::TurnStarted { turn: Some("a".to_owned()) };
-    old.tell(Command::Recorded { launch, by: Record::Hook, place: 0, what: begin });
-    old.tell(stop("a"));
+    let mut old = TestSession::running(terminal_spec());
+    let begin = RecordSignal::TurnStarted { turn: Some("a".to_owned()) };
+    old.apply(SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what: begin });
+    old.apply(stop("a"));
     assert_eq!(old.state(), State::Idle);
 }
 
 #[test]
-fn a_screen_that_shows_the_same_after_the_codes_told_of_an_error_is_news() {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Screen, 5, Hinted::AtPrompt).shows(Glimpse::Osc, 7, Hinted::Rests);
-    bench.tell(send("k", "text"));
-    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt), "the screen was not read since");
-    bench.shows(Glimpse::Screen, 9, Hinted::AtPrompt);
-    assert_eq!(held_back(&bench), None);
+fn unchanged_screen_after_osc_idle_is_news() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
+        ScreenSource::Osc,
+        7,
+        ScreenHint::Finished,
+    );
+    bench.apply(send("k", "text"));
+    assert_eq!(
+        input_blocked(&bench),
+        Some(InputBlocked::NotAtPrompt),
+        "the screen was not read since"
+    );
+    bench.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&bench), None);
 }
 
 #[test]
-fn a_screen_that_shows_the_same_after_codes_that_told_of_work_is_news_for_their_last_one_may_be_missed()
- {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Screen, 5, Hinted::AtPrompt).shows(Glimpse::Osc, 7, Hinted::Working);
-    bench.tell(send("k", "text"));
-    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt));
-    bench.shows(Glimpse::Screen, 9, Hinted::AtPrompt);
-    assert_eq!(held_back(&bench), None);
+fn unchanged_screen_after_osc_working_is_news() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
+        ScreenSource::Osc,
+        7,
+        ScreenHint::Working,
+    );
+    bench.apply(send("k", "text"));
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
+    bench.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&bench), None);
     let launch = bench.launch();
-    let again = Command::Hinted { launch, by: Glimpse::Screen, place: 11, what: Hinted::AtPrompt };
-    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing), "nothing was said between");
+    let again = SessionCommand::ScreenHinted {
+        launch,
+        by: ScreenSource::Screen,
+        place: 11,
+        what: ScreenHint::AtPrompt,
+    };
+    assert_eq!(
+        bench.try_apply(again),
+        Err(SessionRejection::NothingNew),
+        "nothing was said between"
+    );
 }
 
 #[test]
-fn what_was_typed_is_delivered_when_the_agents_own_record_shows_it() {
-    let mut bench = typed();
-    assert_eq!(*fate(&bench), MessageFate::Queued, "it reached the terminal, not yet the agent");
-    assert_eq!(delivery(&bench), None, "it is not typed twice");
-    bench.records(20, Recorded::Prompted { text: "something else".to_owned() });
-    assert_eq!(*fate(&bench), MessageFate::Queued);
-    bench.records(30, Recorded::Prompted { text: " hello \n".to_owned() });
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+fn rollout_confirms_typed_text() {
+    let mut bench = typed_hello();
+    assert_eq!(
+        *first_message_fate(&bench),
+        DeliveryStatus::Queued,
+        "it reached the terminal, not yet the agent"
+    );
+    assert_eq!(pending_delivery(&bench), None, "it is not typed twice");
+    bench.record(20, RecordSignal::InputTaken { text: "something else".to_owned() });
+    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
+    bench.record(30, RecordSignal::InputTaken { text: " hello \n".to_owned() });
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn what_is_not_proved_is_sent_off_once_more_and_then_waits_with_the_reason() {
-    let mut bench = typed();
-    bench.pass(2_999);
-    assert_eq!(bench.session.messages[0].typed.map(|typed| typed.way), Some(Way::Keys));
-    bench.pass(1);
+fn unconfirmed_text_gets_one_enter_then_waits() {
+    let mut bench = typed_hello();
+    bench.advance_clock(2_999);
+    assert_eq!(bench.session.messages[0].typed.map(|typed| typed.way), Some(TypingState::Keys));
+    bench.advance_clock(1);
     let (launch, message) = (bench.launch(), "one".to_owned());
-    let press = Effect::PressAgain { launch, message };
+    let press = SessionEffect::PressAgain { launch, message };
     assert!(bench.session.effects().contains(&press));
-    bench.signal(Signal::InputSeen { key: again("one") });
+    bench.signal(StreamSignal::InputWritten { key: enter_retry_key("one") });
     assert!(!bench.session.effects().contains(&press));
-    bench.pass(3_000);
-    assert_eq!(*fate(&bench), MessageFate::Queued);
+    bench.advance_clock(3_000);
+    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
     assert!(bench.session.messages[0].unproved.is_some());
-    assert_eq!(delivery(&bench), None, "it may already be at the prompt");
+    assert_eq!(pending_delivery(&bench), None, "it may already be at the prompt");
 }
 
 #[test]
-fn an_instruction_on_the_command_line_is_proved_whenever_the_agent_takes_it() {
+fn command_line_instruction_is_confirmed_late() {
     let instruction = Some("do it".to_owned());
-    let mut bench = Bench::running(Spec { instruction, ..terminal() });
-    assert_eq!(delivery(&bench), None);
-    bench.pass(60_000);
-    assert_eq!(*fate(&bench), MessageFate::Queued);
-    bench.records(10, Recorded::Prompted { text: "do it".to_owned() });
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+    let mut bench = TestSession::running(SessionSpec { instruction, ..terminal_spec() });
+    assert_eq!(pending_delivery(&bench), None);
+    bench.advance_clock(60_000);
+    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
+    bench.record(10, RecordSignal::InputTaken { text: "do it".to_owned() });
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn an_answer_is_typed_while_the_terminal_is_seen_to_ask_and_is_proved_by_its_going_on() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+fn answer_is_typed_and_confirmed_by_next_screen() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) });
-    let key = delivery(&bench).expect("it is seen to ask");
-    bench.signal(Signal::InputSeen { key });
-    bench.shows(Glimpse::Screen, 30, Hinted::Working);
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Approve(ApprovalScope::Once),
+    });
+    let key = pending_delivery(&bench).expect("it is seen to ask");
+    bench.signal(StreamSignal::InputWritten { key });
+    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn an_answer_waits_until_the_question_is_drawn_and_a_screen_that_never_showed_it_proves_nothing() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
-    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
+fn answer_waits_until_request_is_drawn() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) });
-    assert_eq!(held_back(&bench), Some(HeldBack::AsksNoMore), "a key would go elsewhere");
-    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
-    let key = delivery(&bench).expect("it is drawn now");
-    bench.signal(Signal::InputSeen { key });
-    bench.shows(Glimpse::Title, 50, Hinted::Working);
-    assert_eq!(*fate(&bench), MessageFate::Queued, "the title never showed a question");
-    bench.shows(Glimpse::Osc, 60, Hinted::Working);
-    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Approve(ApprovalScope::Once),
+    });
+    assert_eq!(
+        input_blocked(&bench),
+        Some(InputBlocked::RequestNotShown),
+        "a key would go elsewhere"
+    );
+    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    let key = pending_delivery(&bench).expect("it is drawn now");
+    bench.signal(StreamSignal::InputWritten { key });
+    bench.show(ScreenSource::Title, 50, ScreenHint::Working);
+    assert_eq!(
+        *first_message_fate(&bench),
+        DeliveryStatus::Queued,
+        "the title never showed a question"
+    );
+    bench.show(ScreenSource::Osc, 60, ScreenHint::Working);
+    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
-fn an_interrupt_waits_for_an_answer_whose_question_is_not_drawn_yet() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+fn interrupt_waits_for_undrawn_request() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
     let request = bench.session.open_requests().next().unwrap().id;
-    bench.tell(Command::Interrupt { key: "leave".to_owned(), text: None });
-    assert_eq!(delivery(&bench), None);
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) });
-    assert_eq!(delivery(&bench), None, "neither the answer nor what would call it off");
-    bench.shows(Glimpse::Screen, 5, Hinted::Asks(approval()));
-    assert!(delivery(&bench).is_some_and(|key| key.starts_with("answer")));
+    bench.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
+    assert_eq!(pending_delivery(&bench), None);
+    bench.apply(SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Approve(ApprovalScope::Once),
+    });
+    assert_eq!(pending_delivery(&bench), None, "neither the answer nor what would call it off");
+    bench.show(ScreenSource::Screen, 5, ScreenHint::ShowsRequest(approval()));
+    assert!(pending_delivery(&bench).is_some_and(|key| key.starts_with("answer")));
 }
 
 #[test]
-fn a_turns_beginning_that_is_read_late_does_not_settle_what_is_asked_in_it() {
-    let mut bench = Bench::running(terminal());
-    bench.shows(Glimpse::Screen, 10, Hinted::Asks(approval()));
+fn late_turn_start_keeps_open_request() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(approval()));
     assert_eq!(bench.state(), State::NeedsInput);
-    bench.begins(20, "a");
+    bench.begin_turn(20, "a");
     assert_eq!(bench.state(), State::NeedsInput, "it is still on the screen");
-    bench.shows(Glimpse::Screen, 30, Hinted::Working);
+    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn a_screen_that_is_behind_does_not_settle_an_approval() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
-    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
-    bench.shows(Glimpse::Screen, 40, Hinted::Working);
+fn stale_screen_does_not_settle_approval() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    bench.show(ScreenSource::Screen, 40, ScreenHint::Working);
     assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
-    bench.shows(Glimpse::Osc, 50, Hinted::Working);
+    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn a_screen_that_is_behind_does_not_settle_what_the_codes_let_guess() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Osc, 20, Hinted::Asks(approval()));
-    bench.shows(Glimpse::Screen, 30, Hinted::Working);
+fn stale_screen_does_not_settle_inferred_request() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::ShowsRequest(approval()));
+    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
     assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
-    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
+    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
     assert_eq!(bench.session.requests.len(), 1);
-    bench.shows(Glimpse::Screen, 50, Hinted::Working);
+    bench.show(ScreenSource::Screen, 50, ScreenHint::Working);
     assert_eq!(bench.state(), State::Working);
 }
 
 #[test]
-fn an_answer_does_not_wait_for_a_text_that_waits_for_it() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
-    bench.tell(send("one", "hello"));
-    assert_eq!(delivery(&bench), None);
+fn answer_overtakes_blocked_text() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+    bench.apply(send("one", "hello"));
+    assert_eq!(pending_delivery(&bench), None);
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
-    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
+    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
 }
 
 #[test]
-fn an_answer_that_nothing_shows_is_not_followed_by_the_key_that_would_confirm() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+fn unconfirmed_answer_gets_no_enter_retry() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
-    let key = delivery(&bench).expect("it is seen to ask");
-    bench.signal(Signal::InputSeen { key }).pass(3_000);
-    let presses = |effect: &Effect| matches!(effect, Effect::PressAgain { .. });
+    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    let key = pending_delivery(&bench).expect("it is seen to ask");
+    bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
+    let presses = |effect: &SessionEffect| matches!(effect, SessionEffect::PressAgain { .. });
     assert!(!bench.session.effects().iter().any(presses));
     assert!(bench.session.messages[0].unproved.is_some());
 }
 
 #[test]
-fn an_answer_to_what_is_not_asked_any_more_is_held_back() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+fn answer_to_undrawn_request_is_blocked() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
-    assert_eq!(held_back(&bench), Some(HeldBack::AsksNoMore));
-    assert_eq!(delivery(&bench), None);
+    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    assert_eq!(input_blocked(&bench), Some(InputBlocked::RequestNotShown));
+    assert_eq!(pending_delivery(&bench), None);
 }
 
 #[test]
-fn a_stopped_process_is_suspended_and_not_stalled() {
-    let mut bench = Bench::running(terminal());
+fn suspended_process_is_not_stalled() {
+    let mut bench = TestSession::running(terminal_spec());
     let launch = bench.launch();
-    bench.begins(10, "a").tell(Command::ProcessSuspended { launch, suspended: true });
-    assert!(bench.has(Flag::Suspended));
+    bench.begin_turn(10, "a").apply(SessionCommand::ProcessSuspended { launch, suspended: true });
+    assert!(bench.has_flag(Flag::Suspended));
     assert_eq!(bench.session.deadline(), None, "nothing is expected of it");
-    bench.tell(Command::ProcessSuspended { launch, suspended: false });
-    assert!(!bench.has(Flag::Suspended));
+    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
+    assert!(!bench.has_flag(Flag::Suspended));
     assert!(bench.session.deadline().is_some());
 }
 
 #[test]
-fn retrying_is_shown_and_the_window_goes_on_from_what_was_recorded_last() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").pass(200_000);
+fn retrying_keeps_the_silence_window() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").advance_clock(200_000);
     let detail = "Reconnecting".to_owned();
-    bench.shows(Glimpse::Screen, 20, Hinted::Retrying { detail });
-    assert!(bench.has(Flag::Retrying));
+    bench.show(ScreenSource::Screen, 20, ScreenHint::Retrying { detail });
+    assert!(bench.has_flag(Flag::Retrying));
     assert_eq!(bench.session.deadline().map(|(at, _)| at), Some(bench.now.mono_ms + 100_000));
 }
 
 #[test]
-fn an_adopted_agent_is_watched_and_its_end_has_no_code() {
-    let mut bench = watching(adopted(false));
+fn adopted_agent_exit_has_no_code() {
+    let mut bench = adopted_session(adopted_spec(false));
     assert_eq!(bench.state(), State::Idle);
-    bench.begins(10, "a").pass(1_000);
+    bench.begin_turn(10, "a").advance_clock(1_000);
     assert_eq!(bench.state(), State::Working);
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
     assert_eq!(bench.state(), State::EndedUnclaimed);
-    assert!(bench.has(Flag::ExitCodeUnobserved) && bench.has(Flag::Adopted));
+    assert!(bench.has_flag(Flag::ExitCodeUnobserved) && bench.has_flag(Flag::Adopted));
     assert_eq!(bench.session.launches.len(), 1, "it is not started again");
 }
 
 #[test]
-fn of_an_adopted_agent_without_a_record_it_is_known_that_its_turns_are_not_seen() {
-    let mut spec = adopted(true);
+fn adopted_agent_without_record_is_flagged() {
+    let mut spec = adopted_spec(true);
     let later = spec.clone();
     spec.adopted.as_mut().unwrap().rollout = Some("/r".to_owned());
-    let bench = watching(spec.clone());
-    assert!(!bench.has(Flag::TurnsUnseen), "its record tells of them");
-    let mut bench = watching(later);
-    assert!(bench.has(Flag::TurnsUnseen), "it has written nothing yet");
+    let bench = adopted_session(spec.clone());
+    assert!(!bench.has_flag(Flag::TurnsUnseen), "its record tells of them");
+    let mut bench = adopted_session(later);
+    assert!(bench.has_flag(Flag::TurnsUnseen), "it has written nothing yet");
     let launch = bench.launch();
-    let (by, what) = (Record::Rollout, Recorded::Named { thread: "t".to_owned() });
-    bench.tell(Command::Recorded { launch, by, place: 1, what });
-    bench.begins(10, "a");
-    assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Working, false));
+    let (by, what) = (RecordSource::Rollout, RecordSignal::ThreadNamed { thread: "t".to_owned() });
+    bench.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
+    bench.begin_turn(10, "a");
+    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnseen)), (State::Working, false));
     spec.agent.driver = Driver::Terminal;
-    let mut bench = watching(spec);
-    assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Idle, true));
+    let mut bench = adopted_session(spec);
+    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnseen)), (State::Idle, true));
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
-    assert!(!bench.has(Flag::TurnsUnseen), "it has ended");
+    assert!(!bench.has_flag(Flag::TurnsUnseen), "it has ended");
 }
 
 #[test]
-fn what_an_adopted_agent_asked_is_over_with_its_process_for_nobody_goes_on_with_it() {
-    let mut bench = watching(adopted(true));
-    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+fn request_of_ended_adopted_agent_is_void() {
+    let mut bench = adopted_session(adopted_spec(true));
+    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
     assert_eq!(bench.state(), State::NeedsInput);
     let request = bench.session.requests[0].id;
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
     assert_eq!(bench.state(), State::EndedUnclaimed);
     assert!(bench.session.attempt().is_sealed());
-    let answer = Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) };
+    let answer = SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Approve(ApprovalScope::Once),
+    };
     let why = "the process that asked has ended";
-    assert_eq!(bench.try_tell(answer), Err(Rejected::RequestSettled(request, why)));
+    assert_eq!(bench.try_apply(answer), Err(SessionRejection::RequestSettled(request, why)));
 }
 
 #[test]
-fn an_adopted_agent_is_never_ended_by_provost() {
-    let mut bench = watching(adopted(true));
-    assert_eq!(bench.try_tell(Command::Stop), Err(Rejected::NotOurs));
-    bench.tell(Command::Cancel { because: "enough".to_owned() });
+fn adopted_agent_is_never_stopped() {
+    let mut bench = adopted_session(adopted_spec(true));
+    assert_eq!(bench.try_apply(SessionCommand::Stop), Err(SessionRejection::StopExternally));
+    bench.apply(SessionCommand::Cancel { because: "enough".to_owned() });
     bench.settle();
     assert_eq!(bench.state(), State::Cancelled);
     assert!(bench.session.attempt().is_sealed(), "its process need not end for that");
-    let follows = |effect: &Effect| matches!(effect, Effect::Follow(_));
+    let follows = |effect: &SessionEffect| matches!(effect, SessionEffect::Follow(_));
     assert!(!bench.session.effects().iter().any(follows), "it is no longer watched");
-    assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::StopAsked(_))));
+    assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::StopRequested(_))));
 }
 
 #[test]
-fn who_has_no_pane_cannot_be_told_anything() {
-    let mut bench = watching(adopted(false));
-    assert_eq!(bench.try_tell(send("one", "hello")), Err(Rejected::NoWayIn));
-    let mut bench = watching(adopted(true));
-    assert_eq!(bench.try_tell(send("one", "hello")), Ok(()));
+fn adopted_agent_without_pane_rejects_messages() {
+    let mut bench = adopted_session(adopted_spec(false));
+    assert_eq!(bench.try_apply(send("one", "hello")), Err(SessionRejection::NoChannel));
+    let mut bench = adopted_session(adopted_spec(true));
+    assert_eq!(bench.try_apply(send("one", "hello")), Ok(()));
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
-    assert_eq!(bench.try_tell(send("two", "hello")), Err(Rejected::EndedElsewhere));
+    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
+    assert_eq!(bench.try_apply(send("two", "hello")), Err(SessionRejection::ExternalAgentEnded));
 }
 
 #[test]
-fn losing_sight_of_an_adopted_agent_ends_nothing() {
-    let mut bench = watching(adopted(false));
+fn unobservable_adopted_agent_is_not_ended() {
+    let mut bench = adopted_session(adopted_spec(false));
     let launch = bench.launch();
-    bench.tell(Command::ProcessUnknown { launch, why: "could not look".to_owned() });
-    bench.pass(24 * 3_600_000);
+    bench.apply(SessionCommand::ProcessUnknown { launch, why: "could not look".to_owned() });
+    bench.advance_clock(24 * 3_600_000);
     assert!(!bench.state().is_terminal());
-    let mut unseen = Bench::new(adopted(false));
-    unseen.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let mut unseen = TestSession::new(adopted_spec(false));
+    unseen.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = unseen.launch();
-    unseen.tell(Command::LaunchAdopted { launch, child: None });
-    unseen.pass(24 * 3_600_000);
+    unseen.apply(SessionCommand::LaunchAdopted { launch, child: None });
+    unseen.advance_clock(24 * 3_600_000);
     assert!(!unseen.state().is_terminal(), "it was adopted by its record alone");
-    unseen.begins(10, "a");
+    unseen.begin_turn(10, "a");
     assert_eq!(unseen.state(), State::Working);
 }
 
 #[test]
-fn what_was_said_last_by_whom_and_where_is_kept() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Title, 20, Hinted::Working);
+fn last_signal_of_each_source_is_kept() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench.begin_turn(10, "a").show(ScreenSource::Title, 20, ScreenHint::Working);
     let watch = &bench.session.current_launch().expect("it runs").watch;
-    let record = watch.records.get(&Record::Rollout).expect("it spoke");
-    assert_eq!((record.said, record.place), (Said::TurnStarted, 10));
-    let hint = watch.hints.get(&Glimpse::Title).expect("it showed");
-    assert_eq!((hint.said, hint.place), (Said::Working, 20));
+    let record = watch.records.get(&RecordSource::Rollout).expect("it spoke");
+    assert_eq!((record.said, record.place), (SignalKind::TurnStarted, 10));
+    let hint = watch.hints.get(&ScreenSource::Title).expect("it showed");
+    assert_eq!((hint.said, hint.place), (SignalKind::Working, 20));
 }
 
 #[test]
-fn a_dead_terminal_shows_nothing_any_more() {
-    let mut bench = Bench::running(terminal());
-    bench.begins(10, "a").shows(Glimpse::Osc, 20, Hinted::Working).end(End::Signal(9));
+fn screen_signal_after_exit_is_ignored() {
+    let mut bench = TestSession::running(terminal_spec());
+    bench
+        .begin_turn(10, "a")
+        .show(ScreenSource::Osc, 20, ScreenHint::Working)
+        .end(ProcessExit::Signal(9));
     assert_eq!(bench.state(), State::Failed);
     let launch = bench.launch();
-    let what = Hinted::AtPrompt;
-    let late = Command::Hinted { launch, by: Glimpse::Osc, place: 30, what };
-    assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
+    let what = ScreenHint::AtPrompt;
+    let late = SessionCommand::ScreenHinted { launch, by: ScreenSource::Osc, place: 30, what };
+    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
 }
 
 #[test]
-fn an_answer_to_somebody_elses_agent_is_refused_without_a_pane_and_after_its_end() {
+fn answer_to_adopted_agent_needs_live_pane() {
     for pane in [false, true] {
-        let mut bench = watching(adopted(pane));
-        bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+        let mut bench = adopted_session(adopted_spec(pane));
+        bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
         let (launch, request) = (bench.launch(), bench.session.requests[0].id);
-        let answer = || Command::Answer { request, revision: 1, reply: Reply::Deny };
+        let answer = || SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
         if !pane {
-            assert_eq!(bench.try_tell(answer()), Err(Rejected::NoWayIn));
+            assert_eq!(bench.try_apply(answer()), Err(SessionRejection::NoChannel));
         }
-        bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
+        bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
         let why = "the process that asked has ended";
-        assert_eq!(bench.try_tell(answer()), Err(Rejected::RequestSettled(request, why)));
+        assert_eq!(bench.try_apply(answer()), Err(SessionRejection::RequestSettled(request, why)));
         assert_eq!(bench.session.launches.len(), 1, "it is not started again");
     }
 }
 
 #[test]
-fn a_contradiction_that_lasts_is_shown_with_both_sides_and_changes_nothing() {
-    let mut bench = Bench::running(terminal());
+fn lasting_contradiction_is_shown_without_effect() {
+    let mut bench = TestSession::running(terminal_spec());
     let launch = bench.launch();
-    let started = Recorded::TurnStarted { turn: Some("u".to_owned()) };
-    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 1, what: started });
-    let by = Glimpse::Osc;
-    bench.tell(Command::Hinted { launch, by, place: 1, what: Hinted::Working });
-    let found = |bench: &Bench| bench.session.launches[0].contradiction(bench.now.mono_ms);
-    bench.pass(10_000);
+    let started = RecordSignal::TurnStarted { turn: Some("u".to_owned()) };
+    bench.apply(SessionCommand::RecordRead {
+        launch,
+        by: RecordSource::Rollout,
+        place: 1,
+        what: started,
+    });
+    let by = ScreenSource::Osc;
+    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 1, what: ScreenHint::Working });
+    let found = |bench: &TestSession| bench.session.launches[0].contradiction(bench.now.mono_ms);
+    bench.advance_clock(10_000);
     assert_eq!(found(&bench), None);
-    bench.tell(Command::Hinted { launch, by, place: 2, what: Hinted::AtPrompt });
-    bench.pass(1_999);
+    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 2, what: ScreenHint::AtPrompt });
+    bench.advance_clock(1_999);
     assert_eq!(found(&bench), None, "one source is often later than the other");
-    bench.pass(1);
+    bench.advance_clock(1);
     let told = found(&bench).expect("it lasts");
-    assert_eq!((told.shows, told.by, told.in_turn), (Said::AtPrompt, by, true));
+    assert_eq!((told.shows, told.by, told.in_turn), (SignalKind::AtPrompt, by, true));
     assert_eq!(bench.state(), State::Working);
-    let ended = Recorded::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok, says: None };
-    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 2, what: ended });
+    let ended =
+        RecordSignal::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok, says: None };
+    bench.apply(SessionCommand::RecordRead {
+        launch,
+        by: RecordSource::Rollout,
+        place: 2,
+        what: ended,
+    });
     assert_eq!(found(&bench), None);
-    bench.tell(Command::Hinted { launch, by, place: 3, what: Hinted::Working });
-    bench.pass(2_000);
+    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 3, what: ScreenHint::Working });
+    bench.advance_clock(2_000);
     assert_eq!(found(&bench).map(|told| told.in_turn), Some(false));
     assert_eq!(bench.state(), State::Idle);
 }

@@ -10,31 +10,31 @@ use std::{
 
 use provost_core::{
     limits::MAX_OPEN_REQUESTS,
-    request::Asked,
+    request::AgentRequest,
     result::ResultForm,
-    session::{Context, Signal, TurnEnd},
+    session::{ContextUsage, StreamSignal, TurnEnd},
 };
 use serde_json::{Value, json};
 
 use super::{
-    capabilities::{FLOOR, Fitness, Record, Version, methods_in},
-    ends::{self, Limits},
+    capabilities::{CodexVersion, FLOOR, Fitness, ServerCapabilities, parse_methods},
+    encode::{COMPACT, INTERRUPT, MESSAGE, RESULT},
     handshake,
-    items::{Item, OpenItems},
-    native::Native,
-    notes::{Note, Place},
+    items::{OpenItems, TurnItem},
+    notification::{CodexNotification, ItemLocation},
+    open_requests::{MAX_WAITING, OpenServerRequests, PendingServerRequest},
     outbox::Outbox,
-    pending::{MAX_WAITING, Pending, Requests},
+    request_token::RequestToken,
     requests, result,
-    say::{COMPACT, INTERRUPT, MESSAGE, RESULT},
-    settings::Settings,
+    settings::ThreadSettings,
     tools,
-    usage::Meter,
-    wire::{self, Id, Message, Outcome, text},
+    turn_end::{self, LimitTracker},
+    usage::UsageMeter,
+    wire::{self, RpcId, RpcMessage, RpcResult, text},
 };
 use crate::{
-    Opening, Protocol, Write,
-    tools::{Called, NOT_THE_MAIN_AGENT, NOTED, call},
+    ConversationOptions, Protocol, ProtocolWrite,
+    tools::{ACCEPTED, NOT_THE_MAIN_AGENT, ParsedCall, parse_call},
 };
 
 /// The method that ends commands which a turn left running.
@@ -44,36 +44,36 @@ const CLEAN: &str = "thread/backgroundTerminals/clean";
 const MAX_RESULTS: usize = 20;
 
 /// Capacity of the deferred-signal queue; exceeds the request limit.
-const MAX_LATE: usize = 2 * MAX_OPEN_REQUESTS;
+const MAX_DEFERRED: usize = 2 * MAX_OPEN_REQUESTS;
 
 /// Follows one app-server.
 #[derive(Debug)]
-pub(crate) struct AppServer {
-    opening: Opening,
-    stage: Stage,
-    version: Version,
-    record: Option<Record>,
+pub(crate) struct AppServerProtocol {
+    opening: ConversationOptions,
+    stage: HandshakeStage,
+    version: CodexVersion,
+    record: Option<ServerCapabilities>,
     /// The session's own thread, once it is known.
     root: Option<String>,
     /// The open turn of that thread.
     turn: Option<String>,
     /// The end of a turn, held back until the commands it left running are ended too.
-    cleaning: Option<Cleaning>,
+    cleaning: Option<PendingCleanup>,
     /// The turns that were asked for a result.
-    results: VecDeque<String>,
+    result_turns: VecDeque<String>,
     items: OpenItems,
-    requests: Requests,
-    meter: Meter,
-    limits: Limits,
+    requests: OpenServerRequests,
+    meter: UsageMeter,
+    limits: LimitTracker,
     /// How full the context of the session's own thread is, as last reported.
-    context: Option<Context>,
+    context: Option<ContextUsage>,
     /// The settings of the session's own thread, as far as reported.
-    settings: Option<Settings>,
+    settings: Option<ThreadSettings>,
     outbox: Outbox,
     /// Further signals of a line, returned with later lines that yield none.
-    late: VecDeque<Signal>,
+    deferred: VecDeque<StreamSignal>,
     /// The last answer in the open turn.
-    words: Option<String>,
+    last_answer: Option<String>,
     /// Whether the session's own thread has an active goal: then the server starts the next turn
     /// itself.
     goal: bool,
@@ -81,15 +81,15 @@ pub(crate) struct AppServer {
 
 /// A turn that has ended for the agent while its background commands are still being ended.
 #[derive(Debug)]
-struct Cleaning {
+struct PendingCleanup {
     /// The id of the cleanup request; its answer releases the signal.
     key: String,
-    ended: Signal,
+    ended: StreamSignal,
 }
 
 /// The progress of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum HandshakeStage {
     Greeting,
     Probing,
     Opening,
@@ -98,120 +98,128 @@ enum Stage {
     Refused,
 }
 
-impl AppServer {
-    pub(crate) fn new(opening: Opening) -> AppServer {
-        let mut server = AppServer {
+impl AppServerProtocol {
+    pub(crate) fn new(opening: ConversationOptions) -> AppServerProtocol {
+        let mut server = AppServerProtocol {
             root: opening.thread.clone(),
-            stage: Stage::Greeting,
-            version: Version(0, 0, 0),
+            stage: HandshakeStage::Greeting,
+            version: CodexVersion(0, 0, 0),
             record: None,
             turn: None,
             cleaning: None,
-            results: VecDeque::new(),
+            result_turns: VecDeque::new(),
             items: OpenItems::default(),
-            requests: Requests::default(),
-            meter: Meter::new(opening.thread.clone()),
-            limits: Limits::default(),
+            requests: OpenServerRequests::default(),
+            meter: UsageMeter::new(opening.thread.clone()),
+            limits: LimitTracker::default(),
             context: None,
             settings: None,
             outbox: Outbox::default(),
-            late: VecDeque::new(),
-            words: None,
+            deferred: VecDeque::new(),
+            last_answer: None,
             goal: false,
             opening,
         };
-        server.owe(handshake::hello());
+        server.enqueue(handshake::hello());
         server
     }
 }
 
-impl Protocol for AppServer {
-    fn read(&mut self, line: &[u8]) -> Option<Signal> {
-        if self.stage == Stage::Refused {
+impl Protocol for AppServerProtocol {
+    fn read(&mut self, line: &[u8]) -> Option<StreamSignal> {
+        if self.stage == HandshakeStage::Refused {
             return None;
         }
-        let message = Message::read(line)?;
-        self.heard(message).or_else(|| self.late.pop_front())
+        let message = RpcMessage::read(line)?;
+        self.handle(message).or_else(|| self.deferred.pop_front())
     }
 
-    fn wrote(&mut self, key: &str) -> bool {
-        self.outbox.wrote(key)
+    fn acknowledge_write(&mut self, key: &str) -> bool {
+        self.outbox.remove_written(key)
     }
 
-    fn owed(&self) -> Vec<Write> {
+    fn pending_writes(&self) -> Vec<ProtocolWrite> {
         self.outbox.all()
     }
 
-    fn remembers(&self) -> bool {
+    fn needs_full_journal(&self) -> bool {
         true
     }
 }
 
 // The handshake, and the answers to our requests.
-impl AppServer {
-    fn heard(&mut self, message: Message) -> Option<Signal> {
+impl AppServerProtocol {
+    fn handle(&mut self, message: RpcMessage) -> Option<StreamSignal> {
         match message {
-            Message::Answer { id, outcome } => self.answered(id.ours()?, outcome),
-            Message::Request { id, method, params } => self.requested(&id, &method, &params),
-            Message::Note { method, params, at_ms } => {
-                self.noted(Note::read(&method, &params)?, at_ms)
+            RpcMessage::Answer { id, outcome } => self.handle_answer(id.as_own_id()?, outcome),
+            RpcMessage::Request { id, method, params } => {
+                self.handle_request(&id, &method, &params)
+            }
+            RpcMessage::Notification { method, params, at_ms } => {
+                self.handle_notification(CodexNotification::read(&method, &params)?, at_ms)
             }
         }
     }
 
-    fn answered(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
+    fn handle_answer(&mut self, id: &str, outcome: RpcResult) -> Option<StreamSignal> {
         match (id, self.stage) {
-            (handshake::HELLO, Stage::Greeting) => self.greeted(outcome),
-            (handshake::PROBE, Stage::Probing) => self.probed(outcome),
-            (handshake::THREAD, Stage::Opening) => self.opened(outcome),
-            (id, Stage::Working) => self.said(id, outcome),
-            (_, Stage::Greeting | Stage::Probing | Stage::Opening | Stage::Refused) => None,
+            (handshake::HELLO, HandshakeStage::Greeting) => self.greeted(outcome),
+            (handshake::PROBE, HandshakeStage::Probing) => self.probed(outcome),
+            (handshake::THREAD, HandshakeStage::Opening) => self.opened(outcome),
+            (id, HandshakeStage::Working) => self.handle_reply(id, outcome),
+            (
+                _,
+                HandshakeStage::Greeting
+                | HandshakeStage::Probing
+                | HandshakeStage::Opening
+                | HandshakeStage::Refused,
+            ) => None,
         }
     }
 
-    fn greeted(&mut self, outcome: Outcome) -> Option<Signal> {
+    fn greeted(&mut self, outcome: RpcResult) -> Option<StreamSignal> {
         let told = match outcome {
             Ok(told) => told,
             Err(why) => return self.refuse(format!("codex rejected the initialization: {why}")),
         };
         let agent = text(&told, "userAgent").unwrap_or_default();
-        let Some(version) = Version::of_user_agent(agent) else {
+        let Some(version) = CodexVersion::from_user_agent(agent) else {
             return self.refuse(format!("codex did not report its version: {agent:?}"));
         };
         self.version = version;
         if version < FLOOR {
-            let fitness = Record { version, methods: None }.fitness();
-            return self.judged(fitness);
+            let fitness = ServerCapabilities { version, methods: None }.fitness();
+            return self.apply_fitness(fitness);
         }
-        self.stage = Stage::Probing;
-        self.owe(handshake::ready());
-        self.owe(handshake::probe());
+        self.stage = HandshakeStage::Probing;
+        self.enqueue(handshake::ready());
+        self.enqueue(handshake::probe());
         None
     }
 
     /// Every server rejects the probe; the error lists the methods that it accepts.
-    fn probed(&mut self, outcome: Outcome) -> Option<Signal> {
-        let methods = outcome.err().as_deref().and_then(methods_in);
-        let record = Record { version: self.version, methods };
+    fn probed(&mut self, outcome: RpcResult) -> Option<StreamSignal> {
+        let methods = outcome.err().as_deref().and_then(parse_methods);
+        let record = ServerCapabilities { version: self.version, methods };
         let fitness = record.fitness();
         self.record = Some(record);
-        self.judged(fitness)
+        self.apply_fitness(fitness)
     }
 
-    fn judged(&mut self, fitness: Fitness) -> Option<Signal> {
+    fn apply_fitness(&mut self, fitness: Fitness) -> Option<StreamSignal> {
         let warned = match fitness {
-            Fitness::Unfit(reason) => return self.refuse(reason),
-            Fitness::Less(text) => Some(Signal::Warned { text }),
-            Fitness::Whole => None,
+            Fitness::Unusable(reason) => return self.refuse(reason),
+            Fitness::Degraded(text) => Some(StreamSignal::Warned { text }),
+            Fitness::Full => None,
         };
-        self.stage = Stage::Opening;
-        self.owe(handshake::thread(&self.opening));
+        self.stage = HandshakeStage::Opening;
+        self.enqueue(handshake::thread(&self.opening));
         warned
     }
 
-    fn opened(&mut self, outcome: Outcome) -> Option<Signal> {
+    fn opened(&mut self, outcome: RpcResult) -> Option<StreamSignal> {
         let opened = outcome.and_then(|told| {
-            self.settings = Some(Settings::opened(&told));
+            self.settings = Some(ThreadSettings::from_answer(&told));
             let thread = text(&told["thread"], "id").map(str::to_owned);
             thread.ok_or_else(|| "the answer names no thread".to_owned())
         });
@@ -220,35 +228,35 @@ impl AppServer {
                 self.refuse_thread(&format!("it opened another one: {other}"))
             }
             (Ok(thread), _) => {
-                self.stage = Stage::Working;
+                self.stage = HandshakeStage::Working;
                 self.root = Some(thread.clone());
-                Some(Signal::Ready { thread: Some(thread) })
+                Some(StreamSignal::Ready { thread: Some(thread) })
             }
             (Err(why), _) => self.refuse_thread(&why),
         }
     }
 
-    fn refuse_thread(&mut self, why: &str) -> Option<Signal> {
-        let reason = handshake::refused(self.version, &self.opening, why);
+    fn refuse_thread(&mut self, why: &str) -> Option<StreamSignal> {
+        let reason = handshake::describe_rejection(self.version, &self.opening, why);
         self.refuse(reason)
     }
 
-    fn refuse(&mut self, reason: String) -> Option<Signal> {
-        self.stage = Stage::Refused;
-        Some(Signal::Refused { reason })
+    fn refuse(&mut self, reason: String) -> Option<StreamSignal> {
+        self.stage = HandshakeStage::Refused;
+        Some(StreamSignal::Refused { reason })
     }
 
     /// Handles the answer to a message, an interrupt or a cleanup.
-    fn said(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
+    fn handle_reply(&mut self, id: &str, outcome: RpcResult) -> Option<StreamSignal> {
         if let Some(key) = id.strip_prefix(INTERRUPT) {
-            self.clean(key, None);
+            self.request_cleanup(key, None);
             return None;
         }
         if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.key == id) {
-            return self.cleaned();
+            return self.release_turn_end();
         }
         if id.starts_with(COMPACT) {
-            return outcome.err().map(|reason| Signal::NotCompacted { reason });
+            return outcome.err().map(|reason| StreamSignal::CompactionFailed { reason });
         }
         let is_result = id.starts_with(RESULT);
         if !is_result && !id.starts_with(MESSAGE) {
@@ -264,21 +272,21 @@ impl AppServer {
                 let prefix = if is_result { RESULT } else { MESSAGE };
                 let key = id.strip_prefix(prefix)?.to_owned();
                 let busy = self.turn.is_some() || is_busy(&reason);
-                Some(Signal::MessageRefused { key, reason, busy })
+                Some(StreamSignal::MessageRefused { key, reason, busy })
             }
         }
     }
 
     fn expect_result(&mut self, turn: &str) {
-        self.results.push_back(turn.to_owned());
-        if self.results.len() > MAX_RESULTS {
-            self.results.pop_front();
+        self.result_turns.push_back(turn.to_owned());
+        if self.result_turns.len() > MAX_RESULTS {
+            self.result_turns.pop_front();
         }
     }
 
     /// Ends the commands that a turn or an interrupt leaves running, even if there was no turn to
     /// interrupt. Returns the id of the request if the server supports the method.
-    fn clean(&mut self, name: &str, thread: Option<&str>) -> Option<String> {
+    fn request_cleanup(&mut self, name: &str, thread: Option<&str>) -> Option<String> {
         let able = self.record.as_ref().is_some_and(|record| record.has_method(CLEAN));
         if !able {
             return None;
@@ -286,27 +294,33 @@ impl AppServer {
         let thread = thread.or(self.root.as_deref())?;
         let key = format!("p:clean-{name}");
         let line = wire::request(&key, CLEAN, json!({"threadId": thread}));
-        self.outbox.owe(key.clone(), line);
+        self.outbox.enqueue(key.clone(), line);
         Some(key)
     }
 
     /// Releases the end of the turn that was held back.
-    fn cleaned(&mut self) -> Option<Signal> {
+    fn release_turn_end(&mut self) -> Option<StreamSignal> {
         self.cleaning.take().map(|cleaning| cleaning.ended)
     }
 
-    fn owe(&mut self, write: Write) {
-        self.outbox.owe(write.key, write.line);
+    fn enqueue(&mut self, write: ProtocolWrite) {
+        self.outbox.enqueue(write.key, write.line);
     }
 }
 
 // Notifications of the server.
-impl AppServer {
-    fn noted(&mut self, note: Note, at_ms: Option<u64>) -> Option<Signal> {
+impl AppServerProtocol {
+    fn handle_notification(
+        &mut self,
+        note: CodexNotification,
+        at_ms: Option<u64>,
+    ) -> Option<StreamSignal> {
         match note {
-            Note::TurnStarted { thread, turn } => self.turn_started(thread.as_deref(), turn),
-            Note::TurnCompleted { thread, turn, status, error } => {
-                let end = ends::turn_end(
+            CodexNotification::TurnStarted { thread, turn } => {
+                self.turn_started(thread.as_deref(), turn)
+            }
+            CodexNotification::TurnCompleted { thread, turn, status, error } => {
+                let end = turn_end::turn_end(
                     &status,
                     &error,
                     &self.limits,
@@ -315,66 +329,74 @@ impl AppServer {
                 );
                 self.turn_ended(thread.as_deref(), turn, end)
             }
-            Note::ItemStarted { place, item } => {
+            CodexNotification::ItemStarted { place, item } => {
                 self.items.open(place, item);
                 None
             }
-            Note::ItemCompleted { place, item } => self.item_completed(&place, item),
-            Note::Usage { thread, total, last, filled, window } => {
-                let context = self.filled(&thread, filled, window).map(Signal::Context);
-                match self.meter.told(&thread, total, last).map(Signal::Usage) {
+            CodexNotification::ItemCompleted { place, item } => self.item_completed(&place, item),
+            CodexNotification::Usage { thread, total, last, filled, window } => {
+                let context =
+                    self.update_context(&thread, filled, window).map(StreamSignal::Context);
+                match self.meter.record(&thread, total, last).map(StreamSignal::Usage) {
                     None => context,
                     used => {
                         // Only the latest context matters.
-                        self.late.retain(|late| !matches!(late, Signal::Context(_)));
-                        self.late.extend(context);
+                        self.deferred.retain(|late| !matches!(late, StreamSignal::Context(_)));
+                        self.deferred.extend(context);
                         used
                     }
                 }
             }
-            Note::RateLimits(limits) => {
-                self.limits.told(&limits);
+            CodexNotification::RateLimits(limits) => {
+                self.limits.update(&limits);
                 None
             }
-            Note::Error { thread, error, will_retry } => {
+            CodexNotification::Error { thread, error, will_retry } => {
                 let ours = will_retry && self.is_root(thread.as_deref());
-                ours.then(|| Signal::Retrying { detail: ends::told(&error) })
+                ours.then(|| StreamSignal::Retrying { detail: turn_end::describe_error(&error) })
             }
-            Note::Resolved(id) => {
-                self.requests.resolved(&id).map(|native| Signal::Withdrawn { native })
-            }
-            Note::Goal { thread, active } => {
+            CodexNotification::Resolved(id) => self
+                .requests
+                .take_resolved(&id)
+                .map(|native| StreamSignal::RequestWithdrawn { native }),
+            CodexNotification::Goal { thread, active } => {
                 if !self.is_root(thread.as_deref()) {
                     return None;
                 }
                 let was_active = std::mem::replace(&mut self.goal, active);
-                (active || was_active).then_some(Signal::Goal { active })
+                (active || was_active).then_some(StreamSignal::Goal { active })
             }
-            Note::Settings { thread, settings } => {
+            CodexNotification::Settings { thread, settings } => {
                 let ours = self.is_root(thread.as_deref());
-                ours.then(|| self.set(Settings::updated(&settings))).flatten()
+                ours.then(|| self.update_settings(ThreadSettings::from_notification(&settings)))
+                    .flatten()
             }
         }
     }
 
     /// Returns how full the context of the session's own thread is, if that changed.
-    fn filled(&mut self, thread: &str, used: u64, window: Option<u64>) -> Option<Context> {
-        let filled = Context { used, window: window? };
+    fn update_context(
+        &mut self,
+        thread: &str,
+        used: u64,
+        window: Option<u64>,
+    ) -> Option<ContextUsage> {
+        let filled = ContextUsage { used, window: window? };
         let new = self.is_root(Some(thread)) && self.context.replace(filled) != Some(filled);
         new.then_some(filled)
     }
 
     /// Reports a change of settings. One that a user made on the screen would be recorded nowhere
     /// else.
-    fn set(&mut self, new: Settings) -> Option<Signal> {
+    fn update_settings(&mut self, new: ThreadSettings) -> Option<StreamSignal> {
         let before = self.settings.replace(new.clone());
-        let text = before.and_then(|before| before.changes(&new))?;
-        Some(Signal::Warned { text })
+        let text = before.and_then(|before| before.describe_changes(&new))?;
+        Some(StreamSignal::Warned { text })
     }
 
     /// Handles the start of a turn. A thread has one turn at a time, but old versions give a
     /// message to an open turn another turn id, which starts and never ends.
-    fn turn_started(&mut self, thread: Option<&str>, turn: String) -> Option<Signal> {
+    fn turn_started(&mut self, thread: Option<&str>, turn: String) -> Option<StreamSignal> {
         if let Some(thread) = thread.or(self.root.as_deref()) {
             self.meter.turn_started(thread);
         }
@@ -382,14 +404,14 @@ impl AppServer {
             return None;
         }
         self.turn = Some(turn.clone());
-        self.words = None;
-        let started = Signal::TurnStarted { turn: Some(turn) };
+        self.last_answer = None;
+        let started = StreamSignal::TurnStarted { turn: Some(turn) };
         // A server that starts the next turn may never answer the cleanup: the ended turn is
         // reported first.
-        match self.cleaned() {
+        match self.release_turn_end() {
             None => Some(started),
             ended => {
-                self.late.push_front(started);
+                self.deferred.push_front(started);
                 ended
             }
         }
@@ -397,10 +419,15 @@ impl AppServer {
 
     /// Handles the end of a turn. It ends the turn that started, whatever its id: see above. A
     /// review, too, starts under another id than it ends.
-    fn turn_ended(&mut self, thread: Option<&str>, turn: String, end: TurnEnd) -> Option<Signal> {
+    fn turn_ended(
+        &mut self,
+        thread: Option<&str>,
+        turn: String,
+        end: TurnEnd,
+    ) -> Option<StreamSignal> {
         self.close_turn(&turn);
         if !self.is_root(thread) {
-            self.clean(&wire::hashed_key("turn-", &turn), thread);
+            self.request_cleanup(&wire::hashed_key("turn-", &turn), thread);
             return None;
         }
         let begun = self.turn.take().unwrap_or(turn);
@@ -408,14 +435,14 @@ impl AppServer {
         // Between two turns of a goal nothing is cleaned up: the next turn has already started.
         let continues = self.goal && end == TurnEnd::Ok;
         let name = wire::hashed_key("turn-", &begun);
-        let key = if continues { None } else { self.clean(&name, None) };
-        let says = self.words.take();
-        let ended = Signal::TurnEnded { turn: Some(begun), end, usage: None, says };
+        let key = if continues { None } else { self.request_cleanup(&name, None) };
+        let says = self.last_answer.take();
+        let ended = StreamSignal::TurnEnded { turn: Some(begun), end, usage: None, says };
         match key {
             None => Some(ended),
             Some(key) => {
-                let earlier = self.cleaned();
-                self.cleaning = Some(Cleaning { key, ended });
+                let earlier = self.release_turn_end();
+                self.cleaning = Some(PendingCleanup { key, ended });
                 earlier
             }
         }
@@ -424,38 +451,39 @@ impl AppServer {
     /// Withdraws all requests of an ended turn. Not every version reports each of them.
     fn close_turn(&mut self, turn: &str) {
         self.items.close_turn(turn);
-        let over = self.requests.turn_over(turn);
-        self.late.extend(over.into_iter().map(|native| Signal::Withdrawn { native }));
-        self.late.truncate(MAX_LATE);
+        let over = self.requests.take_of_turn(turn);
+        self.deferred
+            .extend(over.into_iter().map(|native| StreamSignal::RequestWithdrawn { native }));
+        self.deferred.truncate(MAX_DEFERRED);
     }
 
-    fn item_completed(&mut self, place: &Place, item: Item) -> Option<Signal> {
+    fn item_completed(&mut self, place: &ItemLocation, item: TurnItem) -> Option<StreamSignal> {
         self.items.close(item.id());
-        let withdrawn = self.requests.item_completed(item.id());
-        let withdrawn = withdrawn.map(|native| Signal::Withdrawn { native });
-        let approval = self.requests.came_out(item.id()).zip(item.done());
-        let came_out = approval.map(|(native, done)| Signal::CameOut { native, done });
-        if let Item::AgentMessage { text, commentary: false, .. } = &item
+        let withdrawn = self.requests.take_of_item(item.id());
+        let withdrawn = withdrawn.map(|native| StreamSignal::RequestWithdrawn { native });
+        let approval = self.requests.take_item_approval(item.id()).zip(item.done());
+        let came_out = approval.map(|(native, done)| StreamSignal::ItemFinished { native, done });
+        if let TurnItem::AgentMessage { text, commentary: false, .. } = &item
             && self.is_root(place.thread.as_deref())
             && !self.is_result(place)
         {
-            self.words = Some(text.clone());
+            self.last_answer = Some(text.clone());
         }
         match item {
-            Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {
-                requests::asked_beside(&id, &asked).map(Signal::Asked)
+            TurnItem::AgentMessage { id, asked, .. } if !asked.is_empty() => {
+                requests::question_from_message(&id, &asked).map(StreamSignal::RequestOpened)
             }
-            Item::AgentMessage { text, commentary: false, .. } if self.is_result(place) => {
-                result::read(&text, self.opening.settings.result)
+            TurnItem::AgentMessage { text, commentary: false, .. } if self.is_result(place) => {
+                result::parse_result(&text, self.opening.settings.result)
             }
-            Item::Compaction { .. } => self.compacted(place),
-            Item::AgentMessage { .. }
-            | Item::Command { .. }
-            | Item::FileChange { .. }
-            | Item::Other { .. } => match withdrawn {
+            TurnItem::Compaction { .. } => self.compacted(place),
+            TurnItem::AgentMessage { .. }
+            | TurnItem::Command { .. }
+            | TurnItem::FileChange { .. }
+            | TurnItem::Other { .. } => match withdrawn {
                 None => came_out,
                 withdrawn => {
-                    self.late.extend(came_out);
+                    self.deferred.extend(came_out);
                     withdrawn
                 }
             },
@@ -463,17 +491,17 @@ impl AppServer {
     }
 
     /// Forgets the known context of the thread, so that the next report of it counts as new.
-    fn compacted(&mut self, place: &Place) -> Option<Signal> {
+    fn compacted(&mut self, place: &ItemLocation) -> Option<StreamSignal> {
         let ours = self.is_root(place.thread.as_deref());
         if ours {
             self.context = None;
         }
-        ours.then_some(Signal::Compacted)
+        ours.then_some(StreamSignal::Compacted)
     }
 
-    fn is_result(&self, place: &Place) -> bool {
-        let wanted =
-            self.opening.settings.result != ResultForm::Plain || self.results.contains(&place.turn);
+    fn is_result(&self, place: &ItemLocation) -> bool {
+        let wanted = self.opening.settings.result != ResultForm::Plain
+            || self.result_turns.contains(&place.turn);
         wanted && self.is_root(place.thread.as_deref())
     }
 
@@ -488,42 +516,44 @@ impl AppServer {
 }
 
 // Requests of the server.
-impl AppServer {
-    fn requested(&mut self, id: &Id, method: &str, params: &Value) -> Option<Signal> {
-        if self.requests.knows(id, fingerprint(method, params)) {
+impl AppServerProtocol {
+    fn handle_request(&mut self, id: &RpcId, method: &str, params: &Value) -> Option<StreamSignal> {
+        if self.requests.is_repeat(id, fingerprint(method, params)) {
             return None;
         }
         if method == "item/tool/call" {
-            return self.called(id, params);
+            return self.handle_tool_call(id, params);
         }
-        let asked = requests::asked(method, id, params, &self.items);
+        let asked = requests::parse_request(method, id, params, &self.items);
         self.ask(id, method, params, asked).map_err(|why| self.refuse_request(id, &why)).ok()
     }
 
-    fn called(&mut self, id: &Id, params: &Value) -> Option<Signal> {
+    fn handle_tool_call(&mut self, id: &RpcId, params: &Value) -> Option<StreamSignal> {
         let tool = text(params, "tool").unwrap_or_default();
-        let called = call(tool, &params["arguments"]);
+        let called = parse_call(tool, &params["arguments"]);
         let from_root = self.is_root(text(params, "threadId"));
         let signal = match called {
-            Ok(Called::Asked { question, options }) => {
-                let asked = requests::asked_by_tool(id, question, options);
+            Ok(ParsedCall::Question { question, options }) => {
+                let asked = requests::question_from_tool(id, question, options);
                 self.ask(id, "item/tool/call", params, asked)
             }
             Ok(_) if !from_root => Err(NOT_THE_MAIN_AGENT.to_owned()),
-            Ok(Called::OfTask(call)) => {
-                let native = Native::Tool(id.clone()).text();
+            Ok(ParsedCall::TeamCall(call)) => {
+                let native = RequestToken::Tool(id.clone()).encode();
                 let call = Box::new(call);
-                self.wait(id, "item/tool/call", params, &native)
-                    .map(|()| Signal::Called { native, call })
+                self.record_open_request(id, "item/tool/call", params, &native)
+                    .map(|()| StreamSignal::ToolCalled { native, call })
             }
-            Ok(Called::Said(testimony)) => Ok(Signal::Said(testimony)),
-            Ok(Called::Progress(progress)) => Ok(Signal::Progress(progress)),
+            Ok(ParsedCall::Testimony(testimony)) => Ok(StreamSignal::Reported(testimony)),
+            Ok(ParsedCall::Progress(progress)) => Ok(StreamSignal::Progress(progress)),
             Err(expected) => Err(expected),
         };
         match signal {
-            Ok(signal @ (Signal::Asked(_) | Signal::Called { .. })) => Some(signal),
+            Ok(signal @ (StreamSignal::RequestOpened(_) | StreamSignal::ToolCalled { .. })) => {
+                Some(signal)
+            }
             Ok(signal) => {
-                self.reply(id, NOTED, true);
+                self.reply(id, ACCEPTED, true);
                 Some(signal)
             }
             Err(why) => {
@@ -535,44 +565,50 @@ impl AppServer {
 
     fn ask(
         &mut self,
-        id: &Id,
+        id: &RpcId,
         method: &str,
         params: &Value,
-        asked: Result<Asked, String>,
-    ) -> Result<Signal, String> {
+        asked: Result<AgentRequest, String>,
+    ) -> Result<StreamSignal, String> {
         let mut asked = asked?;
-        self.wait(id, method, params, &asked.native)?;
+        self.record_open_request(id, method, params, &asked.native)?;
         if !self.is_root(text(params, "threadId")) {
             asked.title = format!("(sub-agent) {}", asked.title);
         }
-        Ok(Signal::Asked(asked))
+        Ok(StreamSignal::RequestOpened(asked))
     }
 
     /// Records that the server waits for an answer which only the session can provide.
-    fn wait(&mut self, id: &Id, method: &str, params: &Value, native: &str) -> Result<(), String> {
+    fn record_open_request(
+        &mut self,
+        id: &RpcId,
+        method: &str,
+        params: &Value,
+        native: &str,
+    ) -> Result<(), String> {
         if self.requests.is_full() {
             return Err(format!("{MAX_WAITING} requests are already pending"));
         }
         let item = text(params, "itemId").or(text(params, "callId"));
-        self.requests.open(Pending {
+        self.requests.open(PendingServerRequest {
             id: id.clone(),
             native: native.to_owned(),
-            turn: Place::of(params).turn,
+            turn: ItemLocation::from_params(params).turn,
             item: item.map(str::to_owned),
-            decides: requests::decides(method, params),
+            decides: requests::decides_item(method, params),
             asked: fingerprint(method, params),
         });
         Ok(())
     }
 
-    fn reply(&mut self, id: &Id, text: &str, success: bool) {
+    fn reply(&mut self, id: &RpcId, text: &str, success: bool) {
         let line = wire::answer(id, tools::reply(text, success));
-        self.outbox.owe(id.key("p:reply-"), line);
+        self.outbox.enqueue(id.key("p:reply-"), line);
     }
 
-    fn refuse_request(&mut self, id: &Id, why: &str) {
-        let line = wire::refusal(id, &format!("provost cannot handle this request: {why}"));
-        self.outbox.owe(id.key("p:refuse-"), line);
+    fn refuse_request(&mut self, id: &RpcId, why: &str) {
+        let line = wire::error_line(id, &format!("provost cannot handle this request: {why}"));
+        self.outbox.enqueue(id.key("p:refuse-"), line);
     }
 }
 

@@ -6,28 +6,28 @@
 use std::{collections::BTreeSet, fmt};
 
 /// The oldest supported version.
-pub const FLOOR: Version = Version(0, 107, 0);
+pub const FLOOR: CodexVersion = CodexVersion(0, 107, 0);
 
 /// The first version that listens on a Unix socket, so that other clients can attach.
-pub const LISTENS: Version = Version(0, 140, 0);
+pub const LISTENS: CodexVersion = CodexVersion(0, 140, 0);
 
 /// A version of Codex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32, pub u32);
+pub struct CodexVersion(pub u32, pub u32, pub u32);
 
 /// A feature that Provost uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     pub name: &'static str,
-    pub found: Found,
-    pub without: Without,
+    pub probe: CapabilityProbe,
+    pub if_missing: MissingCapability,
 }
 
 /// How a capability is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum CapabilityProbe {
     /// By version, as observed in released versions.
-    Since(Version),
+    Since(CodexVersion),
     /// By the server's own list of methods; a server without a list is assumed to have it.
     Method(&'static str),
     /// By whether the server sends that list.
@@ -36,7 +36,7 @@ pub enum Found {
 
 /// The consequence for a session whose agent lacks a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Without {
+pub enum MissingCapability {
     /// The session is refused before any work, for this reason.
     Refuse(&'static str),
     /// The session works with this limitation, reported once.
@@ -47,53 +47,73 @@ pub enum Without {
 pub const CAPABILITIES: &[Capability] = &[
     refuse(
         "version 0.107.0",
-        Found::Since(FLOOR),
+        CapabilityProbe::Since(FLOOR),
         "older versions do not report when a request is over",
     ),
-    refuse("thread/start", Found::Method("thread/start"), "conversations cannot be started"),
-    refuse("thread/resume", Found::Method("thread/resume"), "conversations cannot be resumed"),
-    refuse("turn/start", Found::Method("turn/start"), "messages cannot be sent to the agent"),
-    refuse("turn/interrupt", Found::Method("turn/interrupt"), "turns cannot be interrupted"),
+    refuse(
+        "thread/start",
+        CapabilityProbe::Method("thread/start"),
+        "conversations cannot be started",
+    ),
+    refuse(
+        "thread/resume",
+        CapabilityProbe::Method("thread/resume"),
+        "conversations cannot be resumed",
+    ),
+    refuse(
+        "turn/start",
+        CapabilityProbe::Method("turn/start"),
+        "messages cannot be sent to the agent",
+    ),
+    refuse(
+        "turn/interrupt",
+        CapabilityProbe::Method("turn/interrupt"),
+        "turns cannot be interrupted",
+    ),
     degrade(
         "cleaning of background terminals",
-        Found::Method("thread/backgroundTerminals/clean"),
+        CapabilityProbe::Method("thread/backgroundTerminals/clean"),
         "a command that a turn or an interrupt leaves running ends only with the process",
     ),
     degrade(
         "requests of MCP servers",
-        Found::Since(Version(0, 111, 0)),
+        CapabilityProbe::Since(CodexVersion(0, 111, 0)),
         "an MCP server cannot ask the user",
     ),
     degrade(
         "resuming without history",
-        Found::Since(Version(0, 125, 0)),
+        CapabilityProbe::Since(CodexVersion(0, 125, 0)),
         "the history of a resumed conversation is sent again",
     ),
-    degrade("unix socket", Found::Since(LISTENS), "no client can attach to the conversation"),
+    degrade(
+        "unix socket",
+        CapabilityProbe::Since(LISTENS),
+        "no client can attach to the conversation",
+    ),
     degrade(
         "keyed messages",
-        Found::Since(Version(0, 136, 0)),
+        CapabilityProbe::Since(CodexVersion(0, 136, 0)),
         "the conversation does not show whether an unconfirmed message reached it",
     ),
     degrade(
         "list of methods",
-        Found::Listed,
+        CapabilityProbe::Listed,
         "other missing features are inferred from its version",
     ),
 ];
 
-const fn refuse(name: &'static str, found: Found, why: &'static str) -> Capability {
-    Capability { name, found, without: Without::Refuse(why) }
+const fn refuse(name: &'static str, found: CapabilityProbe, why: &'static str) -> Capability {
+    Capability { name, probe: found, if_missing: MissingCapability::Refuse(why) }
 }
 
-const fn degrade(name: &'static str, found: Found, then: &'static str) -> Capability {
-    Capability { name, found, without: Without::Degrade(then) }
+const fn degrade(name: &'static str, found: CapabilityProbe, then: &'static str) -> Capability {
+    Capability { name, probe: found, if_missing: MissingCapability::Degrade(then) }
 }
 
 /// The capabilities of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) version: Version,
+pub(crate) struct ServerCapabilities {
+    pub(crate) version: CodexVersion,
     /// None if the server did not list them.
     pub(crate) methods: Option<BTreeSet<String>>,
 }
@@ -101,23 +121,23 @@ pub(crate) struct Record {
 /// The verdict on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fitness {
-    Whole,
-    Less(String),
-    Unfit(String),
+    Full,
+    Degraded(String),
+    Unusable(String),
 }
 
-impl Version {
+impl CodexVersion {
     /// Parses a version as printed by the program: `0.166.0`, or `0.166.0-alpha.1`.
-    pub fn parse(text: &str) -> Option<Version> {
+    pub fn parse(text: &str) -> Option<CodexVersion> {
         let mut parts = text.splitn(3, '.').map(leading_number);
-        Some(Version(parts.next()??, parts.next()??, parts.next()??))
+        Some(CodexVersion(parts.next()??, parts.next()??, parts.next()??))
     }
 
     /// Parses the version in a server's user agent: `NAME/VERSION (…)`.
-    pub(crate) fn of_user_agent(text: &str) -> Option<Version> {
+    pub(crate) fn from_user_agent(text: &str) -> Option<CodexVersion> {
         let name = text.split_whitespace().next()?;
         let (_, version) = name.rsplit_once('/')?;
-        Version::parse(version)
+        CodexVersion::parse(version)
     }
 }
 
@@ -126,22 +146,22 @@ fn leading_number(text: &str) -> Option<u32> {
     text[..end].parse().ok()
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for CodexVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
 }
 
-impl Record {
+impl ServerCapabilities {
     pub(crate) fn has_method(&self, method: &str) -> bool {
         self.methods.as_ref().is_none_or(|methods| methods.contains(method))
     }
 
     fn has(&self, capability: &Capability) -> bool {
-        match capability.found {
-            Found::Since(version) => self.version >= version,
-            Found::Method(method) => self.has_method(method),
-            Found::Listed => self.methods.is_some(),
+        match capability.probe {
+            CapabilityProbe::Since(version) => self.version >= version,
+            CapabilityProbe::Method(method) => self.has_method(method),
+            CapabilityProbe::Listed => self.methods.is_some(),
         }
     }
 
@@ -149,31 +169,31 @@ impl Record {
     /// missing ones.
     pub(crate) fn fitness(&self) -> Fitness {
         let lacks: Vec<&Capability> = CAPABILITIES.iter().filter(|c| !self.has(c)).collect();
-        let refused = lacks.iter().find_map(|lack| match lack.without {
-            Without::Refuse(why) => Some(format!("it requires {}: {why}", lack.name)),
-            Without::Degrade(_) => None,
+        let refused = lacks.iter().find_map(|lack| match lack.if_missing {
+            MissingCapability::Refuse(why) => Some(format!("it requires {}: {why}", lack.name)),
+            MissingCapability::Degrade(_) => None,
         });
         match (refused, lacks.as_slice()) {
             (Some(why), _) => {
-                Fitness::Unfit(format!("codex {} cannot be used: {why}", self.version))
+                Fitness::Unusable(format!("codex {} cannot be used: {why}", self.version))
             }
-            (None, []) => Fitness::Whole,
-            (None, lacks) => Fitness::Less(warning(self.version, lacks)),
+            (None, []) => Fitness::Full,
+            (None, lacks) => Fitness::Degraded(warning(self.version, lacks)),
         }
     }
 }
 
-fn warning(version: Version, lacks: &[&Capability]) -> String {
-    let told = lacks.iter().filter_map(|lack| match lack.without {
-        Without::Degrade(then) => Some(format!("{} ({then})", lack.name)),
-        Without::Refuse(_) => None,
+fn warning(version: CodexVersion, lacks: &[&Capability]) -> String {
+    let told = lacks.iter().filter_map(|lack| match lack.if_missing {
+        MissingCapability::Degrade(then) => Some(format!("{} ({then})", lack.name)),
+        MissingCapability::Refuse(_) => None,
     });
     format!("codex {version} lacks: {}", told.collect::<Vec<_>>().join("; "))
 }
 
 /// Parses the methods in the rejection of an unknown one: everything in back quotes after the
 /// rejected name.
-pub(crate) fn methods_in(refusal: &str) -> Option<BTreeSet<String>> {
+pub(crate) fn parse_methods(refusal: &str) -> Option<BTreeSet<String>> {
     let (_, list) = refusal.split_once("expected one of")?;
     let quoted = list.split('`').skip(1).step_by(2).map(str::to_owned);
     Some(quoted.collect::<BTreeSet<String>>()).filter(|methods| !methods.is_empty())
@@ -186,23 +206,23 @@ mod tests {
     const LIST: &str = "Invalid request: unknown variant `x`, expected one of `thread/start`, \
                         `thread/resume`, `turn/start`, `turn/interrupt`";
 
-    fn record(version: Version, list: &str) -> Record {
-        Record { version, methods: methods_in(list) }
+    fn record(version: CodexVersion, list: &str) -> ServerCapabilities {
+        ServerCapabilities { version, methods: parse_methods(list) }
     }
 
     #[test]
-    fn a_version_is_read_from_what_the_server_calls_itself() {
-        let version = |text| Version::of_user_agent(text);
-        assert_eq!(version("provost/0.166.0 (Debian; x) xterm"), Some(Version(0, 166, 0)));
-        assert_eq!(version("a/b/1.2.3-alpha.4 (x)"), Some(Version(1, 2, 3)));
+    fn version_is_parsed_from_user_agent() {
+        let version = |text| CodexVersion::from_user_agent(text);
+        assert_eq!(version("provost/0.166.0 (Debian; x) xterm"), Some(CodexVersion(0, 166, 0)));
+        assert_eq!(version("a/b/1.2.3-alpha.4 (x)"), Some(CodexVersion(1, 2, 3)));
         for unread in ["", "provost", "provost/", "provost/1.2", "provost/x.y.z"] {
             assert_eq!(version(unread), None, "{unread}");
         }
     }
 
     #[test]
-    fn r20_an_old_version_degrades_with_one_warning_that_names_everything() {
-        let Fitness::Less(warning) = record(FLOOR, LIST).fitness() else { panic!() };
+    fn r20_old_version_degrades_with_one_warning() {
+        let Fitness::Degraded(warning) = record(FLOOR, LIST).fitness() else { panic!() };
         for named in ["background terminals", "MCP servers", "keyed messages", "0.107.0"] {
             assert!(warning.contains(named), "{warning}");
         }
@@ -210,20 +230,22 @@ mod tests {
     }
 
     #[test]
-    fn r20_a_version_without_what_is_needed_is_refused() {
-        let unfit = |record: Record| matches!(record.fitness(), Fitness::Unfit(_));
-        assert!(unfit(record(Version(0, 106, 9), LIST)));
+    fn r20_version_without_required_method_is_refused() {
+        let unfit = |record: ServerCapabilities| matches!(record.fitness(), Fitness::Unusable(_));
+        assert!(unfit(record(CodexVersion(0, 106, 9), LIST)));
         assert!(unfit(record(FLOOR, &LIST.replace("`turn/start`, ", ""))));
     }
 
     #[test]
-    fn a_server_that_lists_nothing_is_known_by_its_version() {
-        let Fitness::Less(warning) = record(Version(0, 166, 0), "no").fitness() else { panic!() };
+    fn server_without_method_list_uses_version() {
+        let Fitness::Degraded(warning) = record(CodexVersion(0, 166, 0), "no").fitness() else {
+            panic!()
+        };
         assert!(warning.contains("list of methods"), "{warning}");
     }
 
     #[test]
-    fn r20_the_documented_table_is_this_one() {
+    fn r20_documented_table_matches_code() {
         let told = include_str!("../../../../docs/codex.md");
         let section = told.split("\n## ").find(|part| part.starts_with("What a version can do"));
         let written: Vec<&str> = section.unwrap().lines().filter(|l| l.starts_with('|')).collect();
@@ -232,14 +254,14 @@ mod tests {
     }
 
     fn row(capability: &Capability) -> String {
-        let known = match capability.found {
-            Found::Since(version) => format!("since {version}"),
-            Found::Method(_) => "its list of methods".to_owned(),
-            Found::Listed => "the list itself".to_owned(),
+        let known = match capability.probe {
+            CapabilityProbe::Since(version) => format!("since {version}"),
+            CapabilityProbe::Method(_) => "its list of methods".to_owned(),
+            CapabilityProbe::Listed => "the list itself".to_owned(),
         };
-        let then = match capability.without {
-            Without::Refuse(why) => format!("refused: {why}"),
-            Without::Degrade(then) => then.to_owned(),
+        let then = match capability.if_missing {
+            MissingCapability::Refuse(why) => format!("refused: {why}"),
+            MissingCapability::Degrade(then) => then.to_owned(),
         };
         format!("| {} | {known} | {then} |", capability.name)
     }

@@ -3,14 +3,14 @@
 //! It asks nothing and accepts no input. An `error` line does not end a turn: only `turn.completed`
 //! and `turn.failed` do. A process that exits without either has not shown how its work ended.
 
-use provost_core::session::{Signal, TurnEnd, Usage};
+use provost_core::session::{StreamSignal, TurnEnd, Usage};
 use serde_json::Value;
 
 use super::{
-    ends, resets,
+    rate_limit_reset, turn_end,
     wire::{bounded, text},
 };
-use crate::{Opening, Protocol};
+use crate::{ConversationOptions, Protocol};
 
 /// Prefixes of a message that reports an account limit. There is no error code for it.
 const LIMITED: &[&str] = &[
@@ -28,40 +28,46 @@ const MAX_DETAIL: usize = 4 << 10;
 
 /// Follows one `codex exec`.
 #[derive(Debug)]
-pub(crate) struct Exec {
-    opening: Opening,
+pub(crate) struct ExecProtocol {
+    opening: ConversationOptions,
     /// Whether Codex opened another conversation than the one to resume.
-    strayed: bool,
+    wrong_thread: bool,
     /// The usage of the thread at the end of its last turn.
     total: Usage,
     /// The last message in the open turn.
-    words: Option<String>,
+    last_answer: Option<String>,
     /// When the current line was printed: the lines themselves carry no time.
     now_ms: Option<u64>,
 }
 
-impl Exec {
-    pub(crate) fn new(opening: Opening) -> Exec {
-        Exec { opening, strayed: false, total: Usage::default(), words: None, now_ms: None }
+impl ExecProtocol {
+    pub(crate) fn new(opening: ConversationOptions) -> ExecProtocol {
+        ExecProtocol {
+            opening,
+            wrong_thread: false,
+            total: Usage::default(),
+            last_answer: None,
+            now_ms: None,
+        }
     }
 
     /// Handles the thread's start. Codex does not reject an unknown id: it silently starts a new
     /// conversation.
-    fn started(&mut self, thread: Option<&str>) -> Signal {
+    fn started(&mut self, thread: Option<&str>) -> StreamSignal {
         match (&self.opening.thread, thread) {
             (Some(wanted), got) if got != Some(wanted) => {
-                self.strayed = true;
+                self.wrong_thread = true;
                 let got = got.unwrap_or("an unnamed one");
                 let reason = format!("codex opened the thread {got} instead of {wanted}");
-                Signal::Refused { reason: bounded(&reason, MAX_DETAIL) }
+                StreamSignal::Refused { reason: bounded(&reason, MAX_DETAIL) }
             }
-            (_, thread) => Signal::Ready { thread: thread.map(str::to_owned) },
+            (_, thread) => StreamSignal::Ready { thread: thread.map(str::to_owned) },
         }
     }
 
     /// Handles the end of a turn. Usage is reported as the thread's total. That of a resumed thread
     /// includes earlier turns by an unknown amount, so its first report counts in full.
-    fn completed(&mut self, usage: &Value) -> Signal {
+    fn completed(&mut self, usage: &Value) -> StreamSignal {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or(0);
         let total = Usage { input: tokens("input_tokens"), output: tokens("output_tokens") };
         let before = std::mem::replace(&mut self.total, total);
@@ -69,44 +75,45 @@ impl Exec {
             input: total.input.saturating_sub(before.input),
             output: total.output.saturating_sub(before.output),
         };
-        let says = self.words.take();
-        Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took), says }
+        let says = self.last_answer.take();
+        StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took), says }
     }
 
     fn failed(&self, error: &Value) -> TurnEnd {
-        let detail = ends::told(error);
+        let detail = turn_end::describe_error(error);
         if !LIMITED.iter().any(|begins| detail.starts_with(begins)) {
             return TurnEnd::Error(detail);
         }
         let zone = self.opening.zone.as_ref();
-        let until_ms = self.now_ms.and_then(|now| resets::until(&detail, now, zone));
+        let until_ms =
+            self.now_ms.and_then(|now| rate_limit_reset::parse_reset(&detail, now, zone));
         TurnEnd::Limited { until_ms, detail }
     }
 }
 
-impl Protocol for Exec {
+impl Protocol for ExecProtocol {
     fn set_clock(&mut self, wall_ms: u64) {
         self.now_ms = Some(wall_ms);
     }
 
-    fn read(&mut self, line: &[u8]) -> Option<Signal> {
+    fn read(&mut self, line: &[u8]) -> Option<StreamSignal> {
         let line = line.trim_ascii();
-        if self.strayed || !line.starts_with(b"{") {
+        if self.wrong_thread || !line.starts_with(b"{") {
             return None;
         }
         let line: Value = serde_json::from_slice(line).ok()?;
         match text(&line, "type")? {
             "thread.started" => Some(self.started(text(&line, "thread_id"))),
             "turn.started" => {
-                self.words = None;
-                Some(Signal::TurnStarted { turn: None })
+                self.last_answer = None;
+                Some(StreamSignal::TurnStarted { turn: None })
             }
             "item.completed" if text(&line["item"], "type") == Some("agent_message") => {
-                self.words = text(&line["item"], "text").map(str::to_owned);
+                self.last_answer = text(&line["item"], "text").map(str::to_owned);
                 None
             }
             "turn.completed" => Some(self.completed(&line["usage"])),
-            "turn.failed" => Some(Signal::TurnEnded {
+            "turn.failed" => Some(StreamSignal::TurnEnded {
                 turn: None,
                 end: self.failed(&line["error"]),
                 usage: None,
@@ -117,39 +124,42 @@ impl Protocol for Exec {
         }
     }
 
-    fn remembers(&self) -> bool {
+    fn needs_full_journal(&self) -> bool {
         true
     }
 }
 
-fn retrying(error: &Value) -> Option<Signal> {
+fn retrying(error: &Value) -> Option<StreamSignal> {
     let message = text(error, "message").filter(|message| message.starts_with(RETRYING))?;
-    Some(Signal::Retrying { detail: bounded(message, MAX_DETAIL) })
+    Some(StreamSignal::Retrying { detail: bounded(message, MAX_DETAIL) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn exec(thread: Option<&str>) -> Exec {
-        Exec::new(Opening { thread: thread.map(str::to_owned), ..Opening::default() })
+    fn exec(thread: Option<&str>) -> ExecProtocol {
+        ExecProtocol::new(ConversationOptions {
+            thread: thread.map(str::to_owned),
+            ..ConversationOptions::default()
+        })
     }
 
     #[test]
-    fn another_thread_than_the_resumed_one_is_refused_and_says_nothing_more() {
+    fn wrong_resumed_thread_is_refused() {
         let mut exec = exec(Some("a"));
         let started = exec.read(br#"{"type":"thread.started","thread_id":"b"}"#);
-        assert!(matches!(started, Some(Signal::Refused { .. })));
+        assert!(matches!(started, Some(StreamSignal::Refused { .. })));
         assert_eq!(exec.read(br#"{"type":"turn.completed","usage":{}}"#), None);
     }
 
     #[test]
-    fn a_turn_ends_with_what_was_said_last_in_it() {
+    fn turn_end_has_last_message() {
         let mut exec = exec(None);
         let mut says = |lines: &[&str]| {
             let told = lines.iter().filter_map(|line| exec.read(line.as_bytes())).last();
             match told {
-                Some(Signal::TurnEnded { says, .. }) => says,
+                Some(StreamSignal::TurnEnded { says, .. }) => says,
                 other => panic!("{other:?}"),
             }
         };
@@ -170,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn e24_a_turn_has_its_own_usage() {
+    fn e24_usage_is_counted_per_turn() {
         let mut exec = exec(None);
         let mut took = |total: u64| {
             let line = format!(
                 r#"{{"type":"turn.completed","usage":{{"input_tokens":{total},"output_tokens":1}}}}"#
             );
             match exec.read(line.as_bytes()) {
-                Some(Signal::TurnEnded { end: TurnEnd::Ok, usage: Some(usage), .. }) => usage,
+                Some(StreamSignal::TurnEnded { end: TurnEnd::Ok, usage: Some(usage), .. }) => usage,
                 other => panic!("{other:?}"),
             }
         };
@@ -186,11 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn f4_3_once_a_limit_tells_until_when() {
+    fn f4_3_exec_limit_reports_reset_time() {
         let line = r#"{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again in 5s."}}"#;
         let mut exec = exec(None);
-        let until = |exec: &mut Exec| match exec.read(line.as_bytes()) {
-            Some(Signal::TurnEnded { end: TurnEnd::Limited { until_ms, .. }, .. }) => until_ms,
+        let until = |exec: &mut ExecProtocol| match exec.read(line.as_bytes()) {
+            Some(StreamSignal::TurnEnded { end: TurnEnd::Limited { until_ms, .. }, .. }) => {
+                until_ms
+            }
             other => panic!("{other:?}"),
         };
         assert_eq!(until(&mut exec), None, "five seconds from when?");
@@ -199,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_no_end() {
+    fn error_line_does_not_end_turn() {
         let mut exec = exec(None);
         let retried = exec.read(br#"{"type":"error","message":"Reconnecting... 1/3"}"#);
-        assert!(matches!(retried, Some(Signal::Retrying { .. })));
+        assert!(matches!(retried, Some(StreamSignal::Retrying { .. })));
         assert_eq!(exec.read(br#"{"type":"error","message":"bad"}"#), None);
         assert_eq!(exec.read(br#"{"type":"item.completed","item":{"type":"error"}}"#), None);
     }

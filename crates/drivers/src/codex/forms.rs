@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::request::{Asked, Choice, Question, Reply, RequestKind, Subject, Waiting};
+use provost_core::request::{
+    AgentRequest, AnswerOption, ApprovalSubject, BlockingMode, RequestKind, RequestQuestion,
+    RequestReply,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    native::Native,
-    wire::{Id, list, text},
+    request_token::RequestToken,
+    wire::{RpcId, list, text},
 };
 
 /// Parses the request of an MCP server. The error says what is wrong with it.
-pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
+pub(crate) fn parse_elicitation(id: &RpcId, params: &Value) -> Result<AgentRequest, String> {
     let is_approval = text(&params["_meta"], "codex_approval_kind").is_some();
     let fields = params["requestedSchema"]["properties"].as_object();
     match (text(params, "mode").unwrap_or("form"), fields) {
-        ("form", _) if is_approval => Ok(approval(id, params, told_parameters(params))),
+        ("form", _) if is_approval => Ok(approval(id, params, describe_parameters(params))),
         ("form", Some(fields)) if !fields.is_empty() => form(id, params, fields),
         ("form", _) => Ok(approval(id, params, None)),
         ("url", _) => Ok(approval(id, params, text(params, "url").map(str::to_owned))),
@@ -24,11 +27,15 @@ pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
 }
 
 /// Returns the answer to a form, each field with its type.
-pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Value> {
-    if *reply == Reply::Deny {
+pub(crate) fn encode_form(
+    asked: &AgentRequest,
+    types: &Value,
+    reply: &RequestReply,
+) -> Option<Value> {
+    if *reply == RequestReply::Deny {
         return Some(json!({"action": "decline"}));
     }
-    let given = given(asked, reply)?;
+    let given = answers_by_question(asked, reply)?;
     let content = given.iter().map(|(field, values)| {
         let kind = text(types, field).unwrap_or("string");
         (field.clone(), value(kind, values))
@@ -38,38 +45,44 @@ pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Valu
 }
 
 /// Returns the answers by question; a plain text answers the only question.
-pub(crate) fn given(asked: &Asked, reply: &Reply) -> Option<BTreeMap<String, Vec<String>>> {
+pub(crate) fn answers_by_question(
+    asked: &AgentRequest,
+    reply: &RequestReply,
+) -> Option<BTreeMap<String, Vec<String>>> {
     match (reply, asked.questions.as_slice()) {
-        (Reply::Text(text), [only]) => {
+        (RequestReply::Text(text), [only]) => {
             Some(BTreeMap::from([(only.id.clone(), vec![text.clone()])]))
         }
-        (Reply::Answers(answers), _) => Some(answers.clone()),
-        (Reply::Text(_) | Reply::Approve(_) | Reply::Deny, _) => None,
+        (RequestReply::Answers(answers), _) => Some(answers.clone()),
+        (RequestReply::Text(_) | RequestReply::Approve(_) | RequestReply::Deny, _) => None,
     }
 }
 
-fn approval(id: &Id, params: &Value, detail: Option<String>) -> Asked {
+fn approval(id: &RpcId, params: &Value, detail: Option<String>) -> AgentRequest {
     let description = text(&params["_meta"], "tool_description").map(str::to_owned);
     let reason = [description, detail].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let subject = Subject { reason: Some(reason).filter(|r| !r.is_empty()), ..Subject::default() };
-    Asked {
-        native: Native::Elicitation(id.clone()).text(),
+    let subject = ApprovalSubject {
+        reason: Some(reason).filter(|r| !r.is_empty()),
+        ..ApprovalSubject::default()
+    };
+    AgentRequest {
+        native: RequestToken::Elicitation(id.clone()).encode(),
         kind: RequestKind::Approval,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: title(params),
         questions: Vec::new(),
         subject: Some(Box::new(subject)),
     }
 }
 
-fn told_parameters(params: &Value) -> Option<String> {
+fn describe_parameters(params: &Value) -> Option<String> {
     let shown = list(&params["_meta"], "tool_params_display").iter().filter_map(|parameter| {
         Some(format!("{} = {}", text(parameter, "name")?, parameter.get("value")?))
     });
     Some(shown.collect::<Vec<_>>().join(", ")).filter(|shown| !shown.is_empty())
 }
 
-fn form(id: &Id, params: &Value, fields: &Map<String, Value>) -> Result<Asked, String> {
+fn form(id: &RpcId, params: &Value, fields: &Map<String, Value>) -> Result<AgentRequest, String> {
     let questions = fields.iter().map(|(name, field)| question(name, field)).collect();
     let typed = fields.iter().filter_map(|(name, field)| {
         let kind = text(field, "type").filter(|kind| *kind != "string")?;
@@ -80,10 +93,10 @@ fn form(id: &Id, params: &Value, fields: &Map<String, Value>) -> Result<Asked, S
     if let Some((name, kind)) = types.iter().find(|(_, k)| !known.iter().any(|known| *k == known)) {
         return Err(format!("the field {name:?} has the unknown type {kind}"));
     }
-    Ok(Asked {
-        native: Native::Form(id.clone(), Value::Object(types)).text(),
+    Ok(AgentRequest {
+        native: RequestToken::Form(id.clone(), Value::Object(types)).encode(),
         kind: RequestKind::Dialog,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: title(params),
         questions,
         subject: None,
@@ -95,12 +108,12 @@ fn title(params: &Value) -> String {
     text(params, "message").map_or_else(|| format!("{server} asks"), str::to_owned)
 }
 
-fn question(name: &str, field: &Value) -> Question {
+fn question(name: &str, field: &Value) -> RequestQuestion {
     let options = match text(field, "type") {
         Some("boolean") => vec![choice("true", ""), choice("false", "")],
         _ => choices(field),
     };
-    Question {
+    RequestQuestion {
         id: name.to_owned(),
         header: text(field, "title").unwrap_or(name).to_owned(),
         question: text(field, "description").unwrap_or_default().to_owned(),
@@ -113,7 +126,7 @@ fn question(name: &str, field: &Value) -> Question {
 
 /// Returns the values that a field accepts, in any of the four ways in which a schema can list
 /// them.
-fn choices(field: &Value) -> Vec<Choice> {
+fn choices(field: &Value) -> Vec<AnswerOption> {
     let plain = list(field, "enum").iter().chain(list(&field["items"], "enum"));
     let titled = list(field, "oneOf").iter().chain(list(&field["items"], "anyOf"));
     let plain = plain.filter_map(|value| Some(choice(value.as_str()?, "")));
@@ -123,8 +136,8 @@ fn choices(field: &Value) -> Vec<Choice> {
     plain.chain(titled).collect()
 }
 
-fn choice(label: &str, description: &str) -> Choice {
-    Choice { label: label.to_owned(), description: description.to_owned() }
+fn choice(label: &str, description: &str) -> AnswerOption {
+    AnswerOption { label: label.to_owned(), description: description.to_owned() }
 }
 
 /// Converts an answer to its type. One that does not fit is passed as text: the server can explain
@@ -145,47 +158,49 @@ fn value(kind: &str, given: &[String]) -> Value {
 mod tests {
     use super::*;
 
-    fn id() -> Id {
-        Id::parse("7").unwrap()
+    fn id() -> RpcId {
+        RpcId::parse("7").unwrap()
     }
 
     #[test]
-    fn an_approval_of_a_tool_is_an_approval() {
+    fn tool_approval_is_parsed_as_approval() {
         let params = json!({"serverName": "echo", "mode": "form", "message": "Allow it?",
             "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_description": "Destructive",
                       "tool_params_display": [{"name": "text", "value": "boo"}]},
             "requestedSchema": {"type": "object", "properties": {}}});
-        let asked = asked(&id(), &params).unwrap();
+        let asked = parse_elicitation(&id(), &params).unwrap();
         assert_eq!((asked.kind, asked.native.as_str()), (RequestKind::Approval, "mcp:7"));
         let subject = asked.subject.unwrap();
         assert_eq!(subject.reason.as_deref(), Some("Destructive; text = \"boo\""));
     }
 
     #[test]
-    fn a_form_is_a_dialog_whose_answers_have_their_types() {
+    fn form_answers_keep_their_types() {
         let params = json!({"mode": "form", "message": "m", "requestedSchema": {"properties": {
             "name": {"type": "string"}, "port": {"type": "integer"}, "tls": {"type": "boolean"},
             "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}});
-        let asked = asked(&id(), &params).unwrap();
+        let asked = parse_elicitation(&id(), &params).unwrap();
         assert_eq!((asked.kind, asked.questions.len()), (RequestKind::Dialog, 4));
-        let Some(Native::Form(_, types)) = Native::parse(&asked.native) else { panic!() };
+        let Some(RequestToken::Form(_, types)) = RequestToken::parse(&asked.native) else {
+            panic!()
+        };
         let given = [("name", "1"), ("port", "1"), ("tls", "true"), ("tags", "a")];
         let given = given.map(|(id, value)| (id.to_owned(), vec![value.to_owned()]));
-        let filled = |reply| filled(&asked, &types, &reply);
+        let filled = |reply| encode_form(&asked, &types, &reply);
         assert_eq!(
-            filled(Reply::Answers(BTreeMap::from(given))).unwrap()["content"],
+            filled(RequestReply::Answers(BTreeMap::from(given))).unwrap()["content"],
             json!({"name": "1", "port": 1, "tls": true, "tags": ["a"]})
         );
-        assert_eq!(filled(Reply::Text("for none of four".to_owned())), None);
-        assert_eq!(filled(Reply::Deny), Some(json!({"action": "decline"})));
+        assert_eq!(filled(RequestReply::Text("for none of four".to_owned())), None);
+        assert_eq!(filled(RequestReply::Deny), Some(json!({"action": "decline"})));
         let closed: Vec<bool> = asked.questions.iter().map(|q| q.only_options).collect();
         assert_eq!(closed, [false, false, true, true], "name, port, tags, tls");
     }
 
     #[test]
-    fn an_unknown_form_is_refused() {
-        assert!(asked(&id(), &json!({"mode": "hologram"})).is_err());
+    fn unknown_form_mode_is_refused() {
+        assert!(parse_elicitation(&id(), &json!({"mode": "hologram"})).is_err());
         let nested = json!({"requestedSchema": {"properties": {"x": {"type": "object"}}}});
-        assert!(asked(&id(), &nested).is_err());
+        assert!(parse_elicitation(&id(), &nested).is_err());
     }
 }

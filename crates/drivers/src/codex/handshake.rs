@@ -1,10 +1,10 @@
 //! The handshake: hello, the probe of the server's methods, and the thread.
 
-use provost_core::session::{Approvals, Sandbox, Settings};
+use provost_core::session::{AgentSettings, Approvals, Sandbox};
 use serde_json::{Map, Value, json};
 
-use super::{capabilities::Version, tools, wire};
-use crate::{Opening, Write, tools::instructions};
+use super::{capabilities::CodexVersion, tools, wire};
+use crate::{ConversationOptions, ProtocolWrite, tools::instructions};
 
 pub(crate) const HELLO: &str = "p:hello";
 pub(crate) const READY: &str = "p:ready";
@@ -12,11 +12,11 @@ pub(crate) const PROBE: &str = "p:probe";
 pub(crate) const THREAD: &str = "p:thread";
 
 /// A method that no server has: the rejection lists the existing ones.
-const NO_METHOD: &str = "provost/probe";
+const PROBE_METHOD: &str = "provost/probe";
 
 /// Notifications that are not read: deltas of content that follows in full. Old versions send
 /// everything twice; of the second format the noisiest are listed.
-const UNHEARD: &[&str] = &[
+const IGNORED_NOTIFICATIONS: &[&str] = &[
     "item/agentMessage/delta",
     "item/plan/delta",
     "item/reasoning/summaryTextDelta",
@@ -35,25 +35,25 @@ const UNHEARD: &[&str] = &[
     "codex/event/turn_diff",
 ];
 
-pub(crate) fn hello() -> Write {
+pub(crate) fn hello() -> ProtocolWrite {
     let params = json!({
         "clientInfo": {"name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION")},
-        "capabilities": {"experimentalApi": true, "optOutNotificationMethods": UNHEARD},
+        "capabilities": {"experimentalApi": true, "optOutNotificationMethods": IGNORED_NOTIFICATIONS},
     });
     write(HELLO, wire::request(HELLO, "initialize", params))
 }
 
-pub(crate) fn ready() -> Write {
-    write(READY, wire::note("initialized"))
+pub(crate) fn ready() -> ProtocolWrite {
+    write(READY, wire::notification_line("initialized"))
 }
 
-pub(crate) fn probe() -> Write {
-    write(PROBE, wire::request(PROBE, NO_METHOD, json!({})))
+pub(crate) fn probe() -> ProtocolWrite {
+    write(PROBE, wire::request(PROBE, PROBE_METHOD, json!({})))
 }
 
 /// Starts or resumes the conversation, with the settings in both cases. A resumed one would
 /// otherwise keep its last settings, which another client may have changed.
-pub(crate) fn thread(opening: &Opening) -> Write {
+pub(crate) fn thread(opening: &ConversationOptions) -> ProtocolWrite {
     let mut params = settings(opening);
     match &opening.thread {
         Some(thread) => {
@@ -69,8 +69,12 @@ pub(crate) fn thread(opening: &Opening) -> Write {
 }
 
 /// Describes the rejected request.
-pub(crate) fn refused(version: Version, opening: &Opening, why: &str) -> String {
-    let Settings { model, effort, sandbox: what, approvals: when, .. } = &opening.settings;
+pub(crate) fn describe_rejection(
+    version: CodexVersion,
+    opening: &ConversationOptions,
+    why: &str,
+) -> String {
+    let AgentSettings { model, effort, sandbox: what, approvals: when, .. } = &opening.settings;
     let named = |name: &str, value: &Option<String>| match value {
         Some(value) => format!(", {name} {value}"),
         None => String::new(),
@@ -86,14 +90,14 @@ pub(crate) fn refused(version: Version, opening: &Opening, why: &str) -> String 
     )
 }
 
-fn thread_method(opening: &Opening) -> &'static str {
+fn thread_method(opening: &ConversationOptions) -> &'static str {
     match opening.thread {
         Some(_) => "thread/resume",
         None => "thread/start",
     }
 }
 
-fn settings(opening: &Opening) -> Map<String, Value> {
+fn settings(opening: &ConversationOptions) -> Map<String, Value> {
     let settings = &opening.settings;
     let mut params = Map::new();
     let mut set = |key: &str, value: Value| params.insert(key.to_owned(), value);
@@ -108,7 +112,7 @@ fn settings(opening: &Opening) -> Map<String, Value> {
     params
 }
 
-fn config(settings: &Settings) -> Value {
+fn config(settings: &AgentSettings) -> Value {
     let mut config = json!({
         "sandbox_workspace_write.network_access": settings.network,
         "features.default_mode_request_user_input": settings.questions,
@@ -140,6 +144,6 @@ fn approvals(approvals: Approvals) -> &'static str {
     }
 }
 
-fn write(key: &str, line: Vec<u8>) -> Write {
-    Write { key: key.to_owned(), line }
+fn write(key: &str, line: Vec<u8>) -> ProtocolWrite {
+    ProtocolWrite { key: key.to_owned(), line }
 }

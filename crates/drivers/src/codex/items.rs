@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use super::{
-    notes::Place,
+    notification::ItemLocation,
     wire::{bounded, list, text},
 };
 
@@ -17,12 +17,12 @@ const MAX_DIFF: usize = 32 << 10;
 
 /// An item, with the fields that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Item {
+pub(crate) enum TurnItem {
     AgentMessage {
         id: String,
         text: String,
         commentary: bool,
-        asked: Vec<Beside>,
+        asked: Vec<MessageQuestion>,
     },
     Command {
         id: String,
@@ -32,7 +32,7 @@ pub(crate) enum Item {
     },
     FileChange {
         id: String,
-        change: Change,
+        change: FileChangeSet,
         done: Option<bool>,
     },
     /// The conversation was compacted.
@@ -46,64 +46,70 @@ pub(crate) enum Item {
 
 /// A question in a message, which does not block the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct MessageQuestion {
     pub(crate) title: String,
     pub(crate) options: Vec<String>,
 }
 
 /// The files that an item changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct FileChangeSet {
     pub(crate) paths: Vec<String>,
     pub(crate) diff: String,
 }
 
-impl Item {
+impl TurnItem {
     /// Parses an item. Returns None without an id, the only way to find it later.
-    pub(crate) fn read(value: &Value) -> Option<Item> {
+    pub(crate) fn read(value: &Value) -> Option<TurnItem> {
         let id = text(value, "id")?.to_owned();
         let owned = |key| text(value, key).map(str::to_owned);
         Some(match text(value, "type").unwrap_or_default() {
-            "agentMessage" => Item::AgentMessage {
+            "agentMessage" => TurnItem::AgentMessage {
                 id,
                 text: owned("text").unwrap_or_default(),
                 commentary: text(value, "phase") == Some("commentary"),
-                asked: asked(value),
+                asked: parse_questions(value),
             },
-            "commandExecution" => Item::Command {
+            "commandExecution" => TurnItem::Command {
                 id,
                 command: owned("command"),
                 cwd: owned("cwd"),
-                done: done(value),
+                done: was_carried_out(value),
             },
-            "fileChange" => Item::FileChange { id, change: Change::read(value), done: done(value) },
-            "contextCompaction" => Item::Compaction { id },
-            _ => Item::Other { id },
+            "fileChange" => TurnItem::FileChange {
+                id,
+                change: FileChangeSet::read(value),
+                done: was_carried_out(value),
+            },
+            "contextCompaction" => TurnItem::Compaction { id },
+            _ => TurnItem::Other { id },
         })
     }
 
     pub(crate) fn id(&self) -> &str {
         match self {
-            Item::AgentMessage { id, .. }
-            | Item::Command { id, .. }
-            | Item::FileChange { id, .. }
-            | Item::Compaction { id }
-            | Item::Other { id } => id,
+            TurnItem::AgentMessage { id, .. }
+            | TurnItem::Command { id, .. }
+            | TurnItem::FileChange { id, .. }
+            | TurnItem::Compaction { id }
+            | TurnItem::Other { id } => id,
         }
     }
 
     /// Returns whether the item was carried out, if it is over and that is reported.
     pub(crate) fn done(&self) -> Option<bool> {
         match self {
-            Item::Command { done, .. } | Item::FileChange { done, .. } => *done,
-            Item::AgentMessage { .. } | Item::Compaction { .. } | Item::Other { .. } => None,
+            TurnItem::Command { done, .. } | TurnItem::FileChange { done, .. } => *done,
+            TurnItem::AgentMessage { .. }
+            | TurnItem::Compaction { .. }
+            | TurnItem::Other { .. } => None,
         }
     }
 }
 
 /// A command that failed was run if it has an exit status. Other failed items may or may not have
 /// started.
-fn done(item: &Value) -> Option<bool> {
+fn was_carried_out(item: &Value) -> Option<bool> {
     match text(item, "status")? {
         "completed" => Some(true),
         "failed" if item["exitCode"].is_i64() => Some(true),
@@ -112,13 +118,13 @@ fn done(item: &Value) -> Option<bool> {
     }
 }
 
-fn asked(message: &Value) -> Vec<Beside> {
+fn parse_questions(message: &Value) -> Vec<MessageQuestion> {
     if text(message, "delivery") != Some("async") {
         return Vec::new();
     }
     let question = |question: &Value| {
         let options = list(question, "options").iter().filter_map(Value::as_str);
-        Some(Beside {
+        Some(MessageQuestion {
             title: text(question, "title")?.to_owned(),
             options: options.map(str::to_owned).collect(),
         })
@@ -126,18 +132,18 @@ fn asked(message: &Value) -> Vec<Beside> {
     list(message, "questions").iter().filter_map(question).collect()
 }
 
-impl Change {
-    fn read(item: &Value) -> Change {
+impl FileChangeSet {
+    fn read(item: &Value) -> FileChangeSet {
         let changes = list(item, "changes");
         let paths = changes.iter().flat_map(|change| {
             [text(change, "path"), text(&change["kind"], "move_path")].into_iter().flatten()
         });
-        let diff: String = changes.iter().map(told).collect();
-        Change { paths: paths.map(str::to_owned).collect(), diff: bounded(&diff, MAX_DIFF) }
+        let diff: String = changes.iter().map(describe_change).collect();
+        FileChangeSet { paths: paths.map(str::to_owned).collect(), diff: bounded(&diff, MAX_DIFF) }
     }
 }
 
-fn told(change: &Value) -> String {
+fn describe_change(change: &Value) -> String {
     let kind = text(&change["kind"], "type").unwrap_or("change");
     let diff = text(change, "diff").unwrap_or_default();
     format!("{kind} {}\n{}\n", text(change, "path").unwrap_or("?"), diff.trim_end())
@@ -145,12 +151,14 @@ fn told(change: &Value) -> String {
 
 /// The open items that a request may refer to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OpenItems(VecDeque<(Place, Item)>);
+pub(crate) struct OpenItems(VecDeque<(ItemLocation, TurnItem)>);
 
 impl OpenItems {
-    pub(crate) fn open(&mut self, place: Place, item: Item) {
-        if matches!(item, Item::AgentMessage { .. } | Item::Compaction { .. } | Item::Other { .. })
-        {
+    pub(crate) fn open(&mut self, place: ItemLocation, item: TurnItem) {
+        if matches!(
+            item,
+            TurnItem::AgentMessage { .. } | TurnItem::Compaction { .. } | TurnItem::Other { .. }
+        ) {
             return;
         }
         self.close(item.id());
@@ -169,7 +177,7 @@ impl OpenItems {
         self.0.retain(|(place, _)| place.turn != turn);
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<&Item> {
+    pub(crate) fn find(&self, id: &str) -> Option<&TurnItem> {
         self.0.iter().map(|(_, item)| item).find(|item| item.id() == id)
     }
 }
@@ -180,16 +188,16 @@ mod tests {
 
     use super::*;
 
-    fn command(id: &str) -> Item {
-        Item::read(&json!({"type": "commandExecution", "id": id, "command": "ls"})).unwrap()
+    fn command(id: &str) -> TurnItem {
+        TurnItem::read(&json!({"type": "commandExecution", "id": id, "command": "ls"})).unwrap()
     }
 
-    fn place(turn: &str) -> Place {
-        Place { thread: None, turn: turn.to_owned() }
+    fn place(turn: &str) -> ItemLocation {
+        ItemLocation { thread: None, turn: turn.to_owned() }
     }
 
     #[test]
-    fn items_that_never_complete_are_closed_with_their_turn() {
+    fn unfinished_items_close_with_their_turn() {
         let mut open = OpenItems::default();
         open.open(place("a"), command("1"));
         open.open(place("b"), command("2"));
@@ -198,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_open_items_is_bounded() {
+    fn open_items_are_bounded() {
         let mut open = OpenItems::default();
         for no in 0..1000 {
             open.open(place("a"), command(&no.to_string()));
@@ -208,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_where_a_file_is_moved_to() {
+    fn change_includes_move_target() {
         let item = json!({"type": "fileChange", "id": "1", "changes": [
             {"path": "/a", "kind": {"type": "update", "move_path": "/b"}, "diff": "@@\n-x\n"}]});
-        let Some(Item::FileChange { change, .. }) = Item::read(&item) else { panic!() };
+        let Some(TurnItem::FileChange { change, .. }) = TurnItem::read(&item) else { panic!() };
         assert_eq!(change.paths, ["/a", "/b"]);
         assert_eq!(change.diff, "update /a\n@@\n-x\n");
     }

@@ -2,30 +2,32 @@
 
 mod app_server;
 mod capabilities;
-mod ends;
+mod encode;
 mod exec;
 mod forms;
 mod handshake;
 mod items;
-mod native;
-mod needs;
-mod notes;
+mod notification;
+mod open_requests;
 mod outbox;
-mod pending;
+mod rate_limit_reset;
+mod render;
+mod request_token;
 mod requests;
-mod resets;
 pub(crate) mod result;
-mod say;
+mod schema_expectations;
 mod settings;
-mod shown;
 mod tools;
+mod turn_end;
 mod usage;
 pub(crate) mod wire;
 
-pub(crate) use app_server::AppServer;
-pub use capabilities::{CAPABILITIES, Capability, FLOOR, Found, LISTENS, Version, Without};
-pub(crate) use exec::Exec;
-pub use needs::{NEEDS, Need, Place};
-pub use notes::{Sorted, sort};
-pub(crate) use say::say;
-pub(crate) use shown::{shown_app_server, shown_exec};
+pub(crate) use app_server::AppServerProtocol;
+pub use capabilities::{
+    CAPABILITIES, Capability, CapabilityProbe, CodexVersion, FLOOR, LISTENS, MissingCapability,
+};
+pub(crate) use encode::encode;
+pub(crate) use exec::ExecProtocol;
+pub use notification::{LineClass, classify_line};
+pub(crate) use render::{render_app_server, render_exec};
+pub use schema_expectations::{SCHEMA_EXPECTATIONS, SchemaExpectation, SchemaLocation};

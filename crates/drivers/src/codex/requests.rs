@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use provost_core::request::{Asked, Choice, Question, RequestKind, Subject, Waiting};
+use provost_core::request::{
+    AgentRequest, AnswerOption, ApprovalSubject, BlockingMode, RequestKind, RequestQuestion,
+};
 use serde_json::Value;
 
 use super::{
     forms,
-    items::{Beside, Item, OpenItems},
-    native::Native,
-    wire::{Id, bounded, list, text},
+    items::{MessageQuestion, OpenItems, TurnItem},
+    request_token::RequestToken,
+    wire::{RpcId, bounded, list, text},
 };
 
 /// Maximum size of a request. A larger one could not be stored or shown.
@@ -35,38 +37,38 @@ pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(crate) const PERMISSIONS: &str = "item/permissions/requestApproval";
 
 /// Parses a request. The error states why it is rejected.
-pub(crate) fn asked(
+pub(crate) fn parse_request(
     method: &str,
-    id: &Id,
+    id: &RpcId,
     params: &Value,
     items: &OpenItems,
-) -> Result<Asked, String> {
+) -> Result<AgentRequest, String> {
     let asked = match method {
         COMMAND => command(id, params, items),
         FILE => file_change(id, params, items),
         QUESTIONS => questions(id, params),
-        ELICITATION => forms::asked(id, params),
+        ELICITATION => forms::parse_elicitation(id, params),
         PERMISSIONS => permissions(id, params),
         _ => Err(format!("unknown method {}", bounded(method, MAX_TITLE))),
     }?;
-    fitting(asked)
+    check_limits(asked)
 }
 
 /// Whether the subject of a request is carried out if, and only if, it is approved. A running
 /// command that is denied a host, or input, continues.
-pub(crate) fn decides(method: &str, params: &Value) -> bool {
+pub(crate) fn decides_item(method: &str, params: &Value) -> bool {
     let runs = matches!(text(params, "kind"), None | Some("command"));
     let begins = runs && params["networkApprovalContext"].is_null();
     method == FILE || (method == COMMAND && begins)
 }
 
 /// Converts the call of the asking tool into a question.
-pub(crate) fn asked_by_tool(
-    id: &Id,
+pub(crate) fn question_from_tool(
+    id: &RpcId,
     question: String,
-    options: Vec<Choice>,
-) -> Result<Asked, String> {
-    let question = Question {
+    options: Vec<AnswerOption>,
+) -> Result<AgentRequest, String> {
+    let question = RequestQuestion {
         id: "answer".to_owned(),
         header: String::new(),
         question,
@@ -74,12 +76,12 @@ pub(crate) fn asked_by_tool(
         only_options: false,
         secret: false,
     };
-    fitting(wait(Native::Tool(id.clone()), RequestKind::Question, vec![question]))
+    check_limits(new_request(RequestToken::Tool(id.clone()), RequestKind::Question, vec![question]))
 }
 
 /// Converts the questions in a message. They do not block, so excess ones are simply ignored.
-pub(crate) fn asked_beside(item: &str, asked: &[Beside]) -> Option<Asked> {
-    let question = |(no, beside): (usize, &Beside)| Question {
+pub(crate) fn question_from_message(item: &str, asked: &[MessageQuestion]) -> Option<AgentRequest> {
+    let question = |(no, beside): (usize, &MessageQuestion)| RequestQuestion {
         id: (no + 1).to_string(),
         header: String::new(),
         question: beside.title.clone(),
@@ -88,13 +90,13 @@ pub(crate) fn asked_beside(item: &str, asked: &[Beside]) -> Option<Asked> {
         secret: false,
     };
     let questions = asked.iter().take(MAX_QUESTIONS).enumerate().map(question).collect();
-    let native = Native::Beside(item.to_owned());
-    let asked = wait(native, RequestKind::Question, questions);
-    fitting(Asked { waiting: Waiting::Beside, ..asked }).ok()
+    let native = RequestToken::MessageQuestion(item.to_owned());
+    let asked = new_request(native, RequestKind::Question, questions);
+    check_limits(AgentRequest { waiting: BlockingMode::Beside, ..asked }).ok()
 }
 
-fn fitting(asked: Asked) -> Result<Asked, String> {
-    let asked = Asked { title: bounded(&asked.title, MAX_TITLE), ..asked };
+fn check_limits(asked: AgentRequest) -> Result<AgentRequest, String> {
+    let asked = AgentRequest { title: bounded(&asked.title, MAX_TITLE), ..asked };
     let size = serde_json::to_vec(&asked).map_or(usize::MAX, |bytes| bytes.len());
     let paths = asked.subject.as_ref().map_or(0, |subject| subject.paths.len());
     match (size, paths, asked.questions.len()) {
@@ -111,14 +113,14 @@ fn fitting(asked: Asked) -> Result<Asked, String> {
     }
 }
 
-fn command(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, String> {
+fn command(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest, String> {
     let (item_command, item_cwd) = match text(params, "itemId").and_then(|id| items.find(id)) {
-        Some(Item::Command { command, cwd, .. }) => (command.as_deref(), cwd.as_deref()),
+        Some(TurnItem::Command { command, cwd, .. }) => (command.as_deref(), cwd.as_deref()),
         Some(
-            Item::AgentMessage { .. }
-            | Item::FileChange { .. }
-            | Item::Compaction { .. }
-            | Item::Other { .. },
+            TurnItem::AgentMessage { .. }
+            | TurnItem::FileChange { .. }
+            | TurnItem::Compaction { .. }
+            | TurnItem::Other { .. },
         )
         | None => (None, None),
     };
@@ -127,30 +129,32 @@ fn command(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, String> 
     // Input for a terminal reads like a command but is not one: no rule about commands may allow
     // it.
     let runs = matches!(text(params, "kind"), None | Some("command"));
-    let mut subject = Subject {
+    let mut subject = ApprovalSubject {
         command: if runs { command.map(str::to_owned) } else { None },
         cwd: text(params, "cwd").or(item_cwd).map(str::to_owned),
         reason: text(params, "reason").map(str::to_owned),
         network: network.map(str::to_owned),
-        ..Subject::default()
+        ..ApprovalSubject::default()
     };
-    widen(&mut subject, &params["additionalPermissions"]);
+    add_permissions(&mut subject, &params["additionalPermissions"]);
     let title = match (command, network) {
         (Some(command), _) if runs => format!("run {command}"),
         (Some(input), _) => format!("write to a running command: {input}"),
         (None, Some(host)) => format!("reach {host}"),
         (None, None) => return Err("it names no command".to_owned()),
     };
-    Ok(approval(Native::Command(id.clone()), title, subject))
+    Ok(approval(RequestToken::Command(id.clone()), title, subject))
 }
 
-fn file_change(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, String> {
+fn file_change(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest, String> {
     let item = text(params, "itemId").ok_or("it names no item")?;
-    let mut subject =
-        Subject { reason: text(params, "reason").map(str::to_owned), ..Subject::default() };
+    let mut subject = ApprovalSubject {
+        reason: text(params, "reason").map(str::to_owned),
+        ..ApprovalSubject::default()
+    };
     // Without its item the files are unknown: no rule allows it, and the user sees that.
     let mut title = "change files that the agent did not name".to_owned();
-    if let Some(Item::FileChange { change, .. }) = items.find(item) {
+    if let Some(TurnItem::FileChange { change, .. }) = items.find(item) {
         title = format!("change {}", change.paths.join(", "));
         subject.paths.clone_from(&change.paths);
         subject.diff = Some(change.diff.clone());
@@ -159,27 +163,27 @@ fn file_change(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, Stri
         title = format!("{title}, and from now on everything below {root}");
         subject.paths.push(root.to_owned());
     }
-    Ok(approval(Native::File(id.clone()), title, subject))
+    Ok(approval(RequestToken::File(id.clone()), title, subject))
 }
 
 /// Parses questions. They block the agent even where the server says that they do not.
-fn questions(id: &Id, params: &Value) -> Result<Asked, String> {
+fn questions(id: &RpcId, params: &Value) -> Result<AgentRequest, String> {
     let read = list(params, "questions").iter().map(question).collect::<Option<Vec<_>>>();
     let questions = read.ok_or("a question has no id or no text")?;
     let ids: BTreeSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
     match questions.len() {
         0 => Err("it has no questions".to_owned()),
         count if count != ids.len() => Err("two questions have the same id".to_owned()),
-        _ => Ok(wait(Native::Questions(id.clone()), RequestKind::Question, questions)),
+        _ => Ok(new_request(RequestToken::Questions(id.clone()), RequestKind::Question, questions)),
     }
 }
 
-fn question(told: &Value) -> Option<Question> {
+fn question(told: &Value) -> Option<RequestQuestion> {
     let options = list(told, "options").iter().filter_map(|option| {
         Some(choice(text(option, "label")?, text(option, "description").unwrap_or_default()))
     });
-    let options: Vec<Choice> = options.collect();
-    Some(Question {
+    let options: Vec<AnswerOption> = options.collect();
+    Some(RequestQuestion {
         id: text(told, "id").filter(|id| !id.is_empty())?.to_owned(),
         header: text(told, "header").unwrap_or_default().to_owned(),
         question: text(told, "question")?.to_owned(),
@@ -190,33 +194,33 @@ fn question(told: &Value) -> Option<Question> {
     })
 }
 
-fn permissions(id: &Id, params: &Value) -> Result<Asked, String> {
-    let asked = params.get("permissions").filter(|asked| is_understood(asked));
+fn permissions(id: &RpcId, params: &Value) -> Result<AgentRequest, String> {
+    let asked = params.get("permissions").filter(|asked| has_known_permissions(asked));
     let asked = asked.ok_or("it requests unknown permissions")?;
-    let mut subject = Subject {
+    let mut subject = ApprovalSubject {
         cwd: text(params, "cwd").map(str::to_owned),
         reason: text(params, "reason").map(str::to_owned),
-        ..Subject::default()
+        ..ApprovalSubject::default()
     };
-    widen(&mut subject, asked);
+    add_permissions(&mut subject, asked);
     let title = format!("have more permissions: {asked}");
-    Ok(approval(Native::Permissions(id.clone(), asked.clone()), title, subject))
+    Ok(approval(RequestToken::Permissions(id.clone(), asked.clone()), title, subject))
 }
 
 /// Adds further requested permissions: files and network. Unknown ones count as network access, so
 /// that no rule about files or commands alone can allow them.
-fn widen(subject: &mut Subject, asked: &Value) {
+fn add_permissions(subject: &mut ApprovalSubject, asked: &Value) {
     if asked.is_null() {
         return;
     }
     subject.paths.extend(paths(&asked["fileSystem"]).into_iter().flatten());
     let network = asked.get("network").is_some_and(|network| !network.is_null());
-    if (network || !is_understood(asked)) && subject.network.is_none() {
+    if (network || !has_known_permissions(asked)) && subject.network.is_none() {
         subject.network = Some(ANY_HOST.to_owned());
     }
 }
 
-fn is_understood(asked: &Value) -> bool {
+fn has_known_permissions(asked: &Value) -> bool {
     let fields = asked.as_object();
     fields.is_some_and(|fields| fields.keys().all(|key| key == "fileSystem" || key == "network"))
         && paths(&asked["fileSystem"]).is_some()
@@ -233,26 +237,30 @@ fn paths(files: &Value) -> Option<Vec<String>> {
     plain.chain(entries).collect()
 }
 
-fn approval(native: Native, title: String, subject: Subject) -> Asked {
-    Asked {
+fn approval(native: RequestToken, title: String, subject: ApprovalSubject) -> AgentRequest {
+    AgentRequest {
         title,
         subject: Some(Box::new(subject)),
-        ..wait(native, RequestKind::Approval, Vec::new())
+        ..new_request(native, RequestKind::Approval, Vec::new())
     }
 }
 
-fn wait(native: Native, kind: RequestKind, questions: Vec<Question>) -> Asked {
+fn new_request(
+    native: RequestToken,
+    kind: RequestKind,
+    questions: Vec<RequestQuestion>,
+) -> AgentRequest {
     let title = questions.iter().map(|q| q.question.as_str()).collect::<Vec<_>>().join(" · ");
-    Asked {
-        native: native.text(),
+    AgentRequest {
+        native: native.encode(),
         kind,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title,
         questions,
         subject: None,
     }
 }
 
-fn choice(label: &str, description: &str) -> Choice {
-    Choice { label: label.to_owned(), description: description.to_owned() }
+fn choice(label: &str, description: &str) -> AnswerOption {
+    AnswerOption { label: label.to_owned(), description: description.to_owned() }
 }

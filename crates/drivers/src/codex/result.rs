@@ -6,8 +6,8 @@
 use provost_core::{
     lifecycle::ClaimKind,
     plan::{Plan, PlanReview},
-    result::{Finding, MAX_FINDINGS, ResultForm, Review, Severity, Structured, Triage},
-    session::{Signal, Testimony},
+    result::{Finding, MAX_FINDINGS, ResultForm, Review, Severity, StructuredResult, Triage},
+    session::{ReportBody, StreamSignal},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ const MAX_TITLE: usize = 1 << 10;
 const MAX_PLAN: usize = 1 << 20;
 
 /// The request for a result.
-pub(crate) const WANTED: &str = "Your turn is over, and the status of your work is unknown. Answer with the result alone, in the schema \
+pub(crate) const RESULT_REQUEST: &str = "Your turn is over, and the status of your work is unknown. Answer with the result alone, in the schema \
      of this turn: `completed` if everything that was asked for is done, `failed` if it cannot be done, \
      `needs_input` if the user has to decide something first. Say in the summary what is done and what is \
      not. Do not change anything now.";
@@ -66,7 +66,7 @@ fn finding() -> Value {
     let properties = json!({
         "title": {"type": "string"},
         "detail": {"type": "string"},
-        "severity": {"type": "string", "enum": Severity::ALL.map(Severity::word)},
+        "severity": {"type": "string", "enum": Severity::ALL.map(Severity::as_str)},
         "file": {"type": ["string", "null"]},
         "line": {"type": ["integer", "null"]},
         "repaired": {"type": "boolean"},
@@ -85,49 +85,51 @@ fn object<T: serde::Serialize>(properties: &Value, required: &[T]) -> Value {
 }
 
 /// Parses a result of this form; None if the text is anything else.
-pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
+pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal> {
     // Serde would also accept a list as a struct.
     let object = Some(text.trim()).filter(|text| text.starts_with('{'))?;
     let (status, summary, result) = match form {
         ResultForm::Plain => {
-            let told: Told = serde_json::from_str(object).ok()?;
+            let told: RawResult = serde_json::from_str(object).ok()?;
             (told.status, told.summary, None)
         }
         ResultForm::Triage => {
-            let told: ToldTriage = serde_json::from_str(object).ok()?;
+            let told: RawTriage = serde_json::from_str(object).ok()?;
             let understanding = bounded(&told.understanding, MAX_SUMMARY);
             let triage = Triage { understanding, needs_plan: told.needs_plan };
-            (told.status, told.summary, Some(Structured::Triage(triage)))
+            (told.status, told.summary, Some(StructuredResult::Triage(triage)))
         }
         ResultForm::Plan | ResultForm::PlanReview => {
             let mut told: Map<String, Value> = serde_json::from_str(object).ok()?;
-            let (status, summary) = (taken(&mut told, "status")?, taken(&mut told, "summary")?);
+            let (status, summary) =
+                (take_string(&mut told, "status")?, take_string(&mut told, "summary")?);
             // Errors in a plan are reported by the run, which knows its rules.
             let rest = bounded_json(told)?;
             let result = match form {
-                ResultForm::PlanReview => Structured::PlanReview(rest),
+                ResultForm::PlanReview => StructuredResult::PlanReview(rest),
                 ResultForm::Plain | ResultForm::Triage | ResultForm::Plan | ResultForm::Review => {
-                    Structured::Plan(rest)
+                    StructuredResult::Plan(rest)
                 }
             };
             (status, summary, Some(result))
         }
         ResultForm::Review => {
-            let told: ToldReview = serde_json::from_str(object).ok()?;
-            let findings = told.findings.into_iter().take(MAX_FINDINGS).map(kept).collect();
-            (told.status, told.summary, Some(Structured::Review(Review { findings })))
+            let told: RawReview = serde_json::from_str(object).ok()?;
+            let findings =
+                told.findings.into_iter().take(MAX_FINDINGS).map(truncate_finding).collect();
+            (told.status, told.summary, Some(StructuredResult::Review(Review { findings })))
         }
     };
     let (_, kind) = STATUSES.into_iter().find(|(word, _)| *word == status)?;
     let text = Some(bounded(&summary, MAX_SUMMARY));
     Some(match result {
-        None => Signal::Said(Testimony::Claim { kind, text }),
-        Some(result) => Signal::Told { kind, text, result },
+        None => StreamSignal::Reported(ReportBody::Claim { kind, text }),
+        Some(result) => StreamSignal::ClaimWithResult { kind, text, result },
     })
 }
 
 /// Removes a string field.
-fn taken(told: &mut Map<String, Value>, name: &str) -> Option<String> {
+fn take_string(told: &mut Map<String, Value>, name: &str) -> Option<String> {
     told.remove(name)?.as_str().map(str::to_owned)
 }
 
@@ -143,7 +145,7 @@ fn properties_of(schema: &Value) -> Vec<(String, Value)> {
     all.into_iter().flatten().map(|(name, what)| (name.clone(), what.clone())).collect()
 }
 
-fn kept(finding: Finding) -> Finding {
+fn truncate_finding(finding: Finding) -> Finding {
     Finding {
         title: bounded(&finding.title, MAX_TITLE),
         detail: bounded(&finding.detail, MAX_SUMMARY),
@@ -154,14 +156,14 @@ fn kept(finding: Finding) -> Finding {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
+struct RawResult {
     status: String,
     summary: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToldTriage {
+struct RawTriage {
     status: String,
     summary: String,
     understanding: String,
@@ -170,7 +172,7 @@ struct ToldTriage {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToldReview {
+struct RawReview {
     status: String,
     summary: String,
     findings: Vec<Finding>,
@@ -181,16 +183,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r9_a_result_says_how_the_work_stands() {
+    fn r9_result_becomes_claim() {
         for (word, kind) in STATUSES {
             let text = format!(r#" {{"status":"{word}","summary":"s"}} "#);
-            let claim = Testimony::Claim { kind, text: Some("s".to_owned()) };
-            assert_eq!(read(&text, ResultForm::Plain), Some(Signal::Said(claim)));
+            let claim = ReportBody::Claim { kind, text: Some("s".to_owned()) };
+            assert_eq!(parse_result(&text, ResultForm::Plain), Some(StreamSignal::Reported(claim)));
         }
     }
 
     #[test]
-    fn e19_nothing_is_inferred_from_words() {
+    fn e19_prose_is_not_a_result() {
         for text in [
             "completed",
             "All done, 0 failed.",
@@ -203,16 +205,17 @@ mod tests {
             r#"["completed","s"]"#,
             r#"{"status":"completed","summary":"s"} and more"#,
         ] {
-            assert_eq!(read(text, ResultForm::Plain), None, "{text}");
+            assert_eq!(parse_result(text, ResultForm::Plain), None, "{text}");
         }
     }
 
     #[test]
-    fn a_review_tells_findings_and_nothing_that_was_not_asked_for() {
+    fn review_result_accepts_only_findings() {
         let finding = r#"{"title":"t","detail":"d","severity":"high","file":"a.rs","line":3,"repaired":false}"#;
         let text = format!(r#"{{"status":"completed","summary":"s","findings":[{finding}]}}"#);
-        let Some(Signal::Told { result: Structured::Review(review), .. }) =
-            read(&text, ResultForm::Review)
+        let Some(StreamSignal::ClaimWithResult {
+            result: StructuredResult::Review(review), ..
+        }) = parse_result(&text, ResultForm::Review)
         else {
             panic!("a review is read");
         };
@@ -223,20 +226,23 @@ mod tests {
             r#"{"status":"completed","summary":"s","findings":[],"state":"succeeded"}"#,
             r#"{"status":"completed","summary":"s","findings":[{"title":"t","severity":"worst"}]}"#,
         ] {
-            assert_eq!(read(text, ResultForm::Review), None, "{text}");
+            assert_eq!(parse_result(text, ResultForm::Review), None, "{text}");
         }
     }
 
     #[test]
-    fn triage_tells_what_it_understood() {
+    fn triage_result_has_understanding() {
         let text = r#"{"status":"completed","summary":"s","understanding":"u","needs_plan":false}"#;
         let triage = Triage { understanding: "u".to_owned(), needs_plan: false };
-        let told = Signal::Told {
+        let told = StreamSignal::ClaimWithResult {
             kind: ClaimKind::Completed,
             text: Some("s".to_owned()),
-            result: Structured::Triage(triage),
+            result: StructuredResult::Triage(triage),
         };
-        assert_eq!(read(text, ResultForm::Triage), Some(told));
-        assert_eq!(read(r#"{"status":"completed","summary":"s"}"#, ResultForm::Triage), None);
+        assert_eq!(parse_result(text, ResultForm::Triage), Some(told));
+        assert_eq!(
+            parse_result(r#"{"status":"completed","summary":"s"}"#, ResultForm::Triage),
+            None
+        );
     }
 }

@@ -10,7 +10,7 @@ const MAX_SHOWN: usize = 100;
 
 /// The settings of a thread's next turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ThreadSettings {
     model: Option<String>,
     effort: Option<String>,
     approvals: Option<String>,
@@ -18,29 +18,29 @@ pub(crate) struct Settings {
     network: Option<String>,
 }
 
-impl Settings {
+impl ThreadSettings {
     /// Parses the settings in the answer that opens a thread.
-    pub(crate) fn opened(answer: &Value) -> Settings {
-        Settings::read(answer, "reasoningEffort", "sandbox")
+    pub(crate) fn from_answer(answer: &Value) -> ThreadSettings {
+        ThreadSettings::read(answer, "reasoningEffort", "sandbox")
     }
 
     /// Parses the settings in the notification of a change.
-    pub(crate) fn updated(settings: &Value) -> Settings {
-        Settings::read(settings, "effort", "sandboxPolicy")
+    pub(crate) fn from_notification(settings: &Value) -> ThreadSettings {
+        ThreadSettings::read(settings, "effort", "sandboxPolicy")
     }
 
-    fn read(told: &Value, effort: &str, sandbox: &str) -> Settings {
-        Settings {
-            model: shown(&told["model"]),
-            effort: shown(&told[effort]),
-            approvals: shown(&told["approvalPolicy"]),
+    fn read(told: &Value, effort: &str, sandbox: &str) -> ThreadSettings {
+        ThreadSettings {
+            model: display_value(&told["model"]),
+            effort: display_value(&told[effort]),
+            approvals: display_value(&told["approvalPolicy"]),
             sandbox: text(&told[sandbox], "type").map(str::to_owned),
-            network: shown(&told[sandbox]["networkAccess"]),
+            network: display_value(&told[sandbox]["networkAccess"]),
         }
     }
 
     /// Describes the changes, if there are any.
-    pub(crate) fn changes(&self, new: &Settings) -> Option<String> {
+    pub(crate) fn describe_changes(&self, new: &ThreadSettings) -> Option<String> {
         let parts = [
             ("model", &self.model, &new.model),
             ("effort", &self.effort, &new.effort),
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-fn shown(value: &Value) -> Option<String> {
+fn display_value(value: &Value) -> Option<String> {
     let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     (!value.is_null()).then(|| bounded(&told, MAX_SHOWN))
 }
@@ -70,20 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_otherwise_now_is_told() {
+    fn only_changed_settings_are_reported() {
         let sandbox = json!({"type": "workspaceWrite", "networkAccess": false});
-        let opened = Settings::opened(&json!({
+        let opened = ThreadSettings::from_answer(&json!({
             "model": "a", "reasoningEffort": null, "approvalPolicy": "on-request", "sandbox": sandbox,
         }));
         let mut told = json!({
             "model": "a", "effort": null, "approvalPolicy": "on-request", "sandboxPolicy": sandbox,
             "serviceTier": "default",
         });
-        assert_eq!(opened.changes(&Settings::updated(&told)), None);
+        assert_eq!(opened.describe_changes(&ThreadSettings::from_notification(&told)), None);
         told["model"] = json!("b");
         told["effort"] = json!("high");
         told["sandboxPolicy"] = json!({"type": "dangerFullAccess"});
-        let changes = opened.changes(&Settings::updated(&told)).unwrap();
+        let changes = opened.describe_changes(&ThreadSettings::from_notification(&told)).unwrap();
         assert_eq!(
             changes,
             "its settings changed: model b instead of a, effort high instead of default, \

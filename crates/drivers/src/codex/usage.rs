@@ -9,48 +9,53 @@ use std::collections::BTreeMap;
 
 use provost_core::session::Usage;
 
-use super::notes::Tokens;
+use super::notification::TokenCounts;
 
 /// Maximum number of threads; sub-agents have their own.
 const MAX_THREADS: usize = 1000;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Meter {
-    threads: BTreeMap<String, Thread>,
+pub(crate) struct UsageMeter {
+    threads: BTreeMap<String, ThreadUsage>,
     /// The resumed thread, which has a history.
     resumed: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Thread {
-    total: Option<Tokens>,
+struct ThreadUsage {
+    total: Option<TokenCounts>,
     /// Whether it had a turn in this launch; earlier reports are history.
-    works: bool,
+    had_turn: bool,
 }
 
-impl Meter {
-    pub(crate) fn new(resumed: Option<String>) -> Meter {
-        Meter { resumed, ..Meter::default() }
+impl UsageMeter {
+    pub(crate) fn new(resumed: Option<String>) -> UsageMeter {
+        UsageMeter { resumed, ..UsageMeter::default() }
     }
 
     pub(crate) fn turn_started(&mut self, thread: &str) {
         if let Some(thread) = self.thread(thread) {
-            thread.works = true;
+            thread.had_turn = true;
         }
     }
 
     /// Returns the usage of the last call, if it was not counted before.
-    pub(crate) fn told(&mut self, thread: &str, total: Tokens, last: Tokens) -> Option<Usage> {
+    pub(crate) fn record(
+        &mut self,
+        thread: &str,
+        total: TokenCounts,
+        last: TokenCounts,
+    ) -> Option<Usage> {
         let resumed = self.resumed.as_deref() == Some(thread);
         let thread = self.thread(thread)?;
         let before = thread.total.replace(total);
         let history = before.is_none() && resumed && total != last;
-        let counts = before != Some(total) && thread.works && !history;
+        let counts = before != Some(total) && thread.had_turn && !history;
         let took = Usage { input: last.input, output: last.output };
         (counts && took.total() > 0).then_some(took)
     }
 
-    fn thread(&mut self, thread: &str) -> Option<&mut Thread> {
+    fn thread(&mut self, thread: &str) -> Option<&mut ThreadUsage> {
         if !self.threads.contains_key(thread) && self.threads.len() >= MAX_THREADS {
             return None;
         }
@@ -62,45 +67,45 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn tokens(input: u64) -> Tokens {
-        Tokens { input, output: 1 }
+    fn tokens(input: u64) -> TokenCounts {
+        TokenCounts { input, output: 1 }
     }
 
     #[test]
-    fn e24_a_call_counts_once_however_often_it_is_told() {
-        let mut meter = Meter::default();
+    fn e24_repeated_usage_report_counts_once() {
+        let mut meter = UsageMeter::default();
         meter.turn_started("t");
-        assert_eq!(meter.told("t", tokens(5), tokens(5)), Some(Usage { input: 5, output: 1 }));
-        assert_eq!(meter.told("t", tokens(5), tokens(5)), None);
-        assert_eq!(meter.told("t", tokens(9), tokens(4)), Some(Usage { input: 4, output: 1 }));
+        assert_eq!(meter.record("t", tokens(5), tokens(5)), Some(Usage { input: 5, output: 1 }));
+        assert_eq!(meter.record("t", tokens(5), tokens(5)), None);
+        assert_eq!(meter.record("t", tokens(9), tokens(4)), Some(Usage { input: 4, output: 1 }));
     }
 
     #[test]
-    fn e24_the_total_of_a_resumed_thread_is_history() {
-        let mut meter = Meter::default();
-        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
+    fn e24_resumed_thread_total_is_history() {
+        let mut meter = UsageMeter::default();
+        assert_eq!(meter.record("t", tokens(700), tokens(100)), None);
         meter.turn_started("t");
-        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
-        assert_eq!(meter.told("t", tokens(703), tokens(3)), Some(Usage { input: 3, output: 1 }));
+        assert_eq!(meter.record("t", tokens(700), tokens(100)), None);
+        assert_eq!(meter.record("t", tokens(703), tokens(3)), Some(Usage { input: 3, output: 1 }));
     }
 
     #[test]
-    fn e24_the_first_total_of_a_resumed_thread_is_history_also_in_its_first_turn() {
-        let mut meter = Meter::new(Some("t".to_owned()));
+    fn e24_resumed_total_in_first_turn_is_history() {
+        let mut meter = UsageMeter::new(Some("t".to_owned()));
         meter.turn_started("t");
-        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
-        assert!(meter.told("t", tokens(800), tokens(100)).is_some());
-        let mut first = Meter::new(Some("t".to_owned()));
+        assert_eq!(meter.record("t", tokens(700), tokens(100)), None);
+        assert!(meter.record("t", tokens(800), tokens(100)).is_some());
+        let mut first = UsageMeter::new(Some("t".to_owned()));
         first.turn_started("t");
-        assert!(first.told("t", tokens(100), tokens(100)).is_some());
+        assert!(first.record("t", tokens(100), tokens(100)).is_some());
     }
 
     #[test]
-    fn e24_sub_agents_have_totals_of_their_own() {
-        let mut meter = Meter::default();
+    fn e24_sub_agents_have_separate_totals() {
+        let mut meter = UsageMeter::default();
         meter.turn_started("t");
         meter.turn_started("u");
-        assert!(meter.told("t", tokens(5), tokens(5)).is_some());
-        assert!(meter.told("u", tokens(5), tokens(5)).is_some());
+        assert!(meter.record("t", tokens(5), tokens(5)).is_some());
+        assert!(meter.record("u", tokens(5), tokens(5)).is_some());
     }
 }

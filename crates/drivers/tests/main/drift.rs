@@ -2,23 +2,25 @@
 
 use std::{fs, path::Path, process::Command};
 
-use provost_drivers::codex::{NEEDS, Need, Place, Version};
+use provost_drivers::codex::{
+    CodexVersion, SCHEMA_EXPECTATIONS, SchemaExpectation, SchemaLocation,
+};
 use serde_json::Value;
 
 use super::live::codex;
 
 #[test]
-fn the_present_version_has_all_that_is_relied_on() {
-    assert_eq!(lacks_of("PROVOST_CODEX_FOR_TESTS"), [""; 0]);
+fn pinned_version_meets_expectations() {
+    assert_eq!(missing_in("PROVOST_CODEX_FOR_TESTS"), [""; 0]);
 }
 
 #[test]
-fn the_oldest_version_has_all_that_is_relied_on() {
-    assert_eq!(lacks_of("PROVOST_CODEX_OLD_FOR_TESTS"), [""; 0]);
+fn oldest_version_meets_expectations() {
+    assert_eq!(missing_in("PROVOST_CODEX_OLD_FOR_TESTS"), [""; 0]);
 }
 
 #[test]
-fn a_need_that_is_not_there_is_found() {
+fn missing_expectation_is_detected() {
     let schema: Value = serde_json::from_str(
         r##"{"oneOf": [{"properties": {"method": {"enum": ["m"]}, "params": {"$ref": "#/definitions/P"}}}],
             "definitions": {"P": {"properties": {"a": {"anyOf": [{"$ref": "#/definitions/Q"}]}}},
@@ -27,13 +29,13 @@ fn a_need_that_is_not_there_is_found() {
     .unwrap();
     let params = message(&schema, "m").unwrap();
     assert!(message(&schema, "n").is_none());
-    assert!(has(&schema, params, "a.b[].c"));
-    assert!(!has(&schema, params, "a.b[].d"));
-    assert!(!has(&schema, params, "a.c"));
+    assert!(has_field(&schema, params, "a.b[].c"));
+    assert!(!has_field(&schema, params, "a.b[].d"));
+    assert!(!has_field(&schema, params, "a.c"));
 }
 
 /// Returns every missing expectation; without the installer, nothing is checked.
-fn lacks_of(variable: &str) -> Vec<String> {
+fn missing_in(variable: &str) -> Vec<String> {
     let Some(codex) = codex(variable) else { return Vec::new() };
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let out = home.path().join("schema");
@@ -46,31 +48,32 @@ fn lacks_of(variable: &str) -> Vec<String> {
     let version = version(&run(&["--version"]));
     let out_text = out.to_str().unwrap();
     run(&["app-server", "generate-json-schema", "--experimental", "--out", out_text]);
-    let due = NEEDS.iter().filter(|need| need.since.is_none_or(|since| since <= version));
-    due.flat_map(|need| lacks(&out, need)).collect()
+    let due =
+        SCHEMA_EXPECTATIONS.iter().filter(|need| need.since.is_none_or(|since| since <= version));
+    due.flat_map(|need| missing_fields(&out, need)).collect()
 }
 
-fn version(told: &str) -> Version {
+fn version(told: &str) -> CodexVersion {
     let number = told.split_whitespace().last().unwrap();
     let parts: Vec<u32> = number.split('.').map(|part| part.parse().unwrap()).collect();
-    Version(parts[0], parts[1], parts[2])
+    CodexVersion(parts[0], parts[1], parts[2])
 }
 
-fn lacks(out: &Path, need: &Need) -> Vec<String> {
-    let file = match need.place {
-        Place::ClientRequest => "ClientRequest.json",
-        Place::ServerRequest => "ServerRequest.json",
-        Place::ServerNotification | Place::Item => "ServerNotification.json",
+fn missing_fields(out: &Path, need: &SchemaExpectation) -> Vec<String> {
+    let file = match need.location {
+        SchemaLocation::ClientRequest => "ClientRequest.json",
+        SchemaLocation::ServerRequest => "ServerRequest.json",
+        SchemaLocation::ServerNotification | SchemaLocation::Item => "ServerNotification.json",
     };
     let schema: Value = serde_json::from_slice(&fs::read(out.join(file)).unwrap()).unwrap();
-    let found = match need.place {
-        Place::Item => item(&schema, need.name),
-        Place::ClientRequest | Place::ServerRequest | Place::ServerNotification => {
-            message(&schema, need.name)
-        }
+    let found = match need.location {
+        SchemaLocation::Item => item(&schema, need.name),
+        SchemaLocation::ClientRequest
+        | SchemaLocation::ServerRequest
+        | SchemaLocation::ServerNotification => message(&schema, need.name),
     };
     let Some(found) = found else { return vec![need.name.to_owned()] };
-    let missing = need.fields.iter().filter(|field| !has(&schema, found, field));
+    let missing = need.fields.iter().filter(|field| !has_field(&schema, found, field));
     missing.map(|field| format!("{}: {field}", need.name)).collect()
 }
 
@@ -85,7 +88,7 @@ fn item<'a>(schema: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// Whether a schema has a field, through any combination of schemas.
-fn has(schema: &Value, at: &Value, field: &str) -> bool {
+fn has_field(schema: &Value, at: &Value, field: &str) -> bool {
     let (first, rest) = field.split_once('.').map_or((field, None), |(a, b)| (a, Some(b)));
     let (name, each) = match first.strip_suffix("[]") {
         Some(name) => (name, true),
@@ -93,12 +96,12 @@ fn has(schema: &Value, at: &Value, field: &str) -> bool {
     };
     let inner = |found: &Value| match rest {
         None => true,
-        Some(rest) => has(schema, found, rest),
+        Some(rest) => has_field(schema, found, rest),
     };
-    forms(schema, at).iter().any(|form| {
+    alternatives(schema, at).iter().any(|form| {
         let Some(found) = form["properties"].get(name) else { return false };
         if each {
-            forms(schema, found).iter().any(|list| list.get("items").is_some_and(inner))
+            alternatives(schema, found).iter().any(|list| list.get("items").is_some_and(inner))
         } else {
             inner(found)
         }
@@ -106,12 +109,12 @@ fn has(schema: &Value, at: &Value, field: &str) -> bool {
 }
 
 /// Returns all alternatives of a schema.
-fn forms<'a>(schema: &'a Value, at: &'a Value) -> Vec<&'a Value> {
+fn alternatives<'a>(schema: &'a Value, at: &'a Value) -> Vec<&'a Value> {
     if let Some(name) = at["$ref"].as_str() {
         let named = name.rsplit('/').next().unwrap();
-        return forms(schema, &schema["definitions"][named]);
+        return alternatives(schema, &schema["definitions"][named]);
     }
     let parts =
         ["anyOf", "allOf", "oneOf"].into_iter().filter_map(|key| at[key].as_array()).flatten();
-    std::iter::once(at).chain(parts.flat_map(|part| forms(schema, part))).collect()
+    std::iter::once(at).chain(parts.flat_map(|part| alternatives(schema, part))).collect()
 }

@@ -8,16 +8,18 @@ use std::{
 
 use proptest::prelude::*;
 use provost_core::{
-    request::{Asked, Reply, RequestKind, Scope},
+    request::{AgentRequest, ApprovalScope, RequestKind, RequestReply},
     result::ResultForm,
-    session::{Driver, MessageKind, Signal},
+    session::{AgentMessageKind, Driver, StreamSignal},
 };
-use provost_drivers::{Answer, Opening, Protocol, Saying, codex, protocol, render, say};
+use provost_drivers::{
+    AgentInput, ConversationOptions, Protocol, RequestAnswer, codex, encode, protocol, render,
+};
 use serde_json::{Value, json};
 
 use super::{
     recorded,
-    talk::{METHODS, Talk, line, opening},
+    talk::{METHODS, ServerHarness, line, opening},
 };
 
 /// Lines that one driver reads before a fresh one takes over.
@@ -30,30 +32,30 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_read_and_shown(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for driver in Driver::ALL {
-            protocol(driver, Opening::default()).read(&bytes);
+            protocol(driver, ConversationOptions::default()).read(&bytes);
             render(driver, &bytes);
         }
-        Talk::opened().protocol.read(&bytes);
-        codex::sort(&bytes);
+        ServerHarness::opened().protocol.read(&bytes);
+        codex::classify_line(&bytes);
     }
 
     #[test]
     fn messages_of_any_shape_are_read(method in prop::sample::select(methods()), params in value()) {
-        let mut talk = Talk::opened();
-        let signal = talk.hears(json!({"id": 1, "method": method, "params": params}));
-        answerable(signal.as_ref());
+        let mut talk = ServerHarness::opened();
+        let signal = talk.receive(json!({"id": 1, "method": method, "params": params}));
+        assert_answerable(signal.as_ref());
         talk.note(&method, params);
     }
 }
 
 #[test]
-fn mutated_recordings_are_read_for_as_long_as_it_is_asked_for() {
+fn mutated_recordings_are_survived() {
     let corpora = [
         (Driver::Codex, corpus(&["app-server", "versions"])),
         (Driver::CodexExec, corpus(&["exec"])),
     ];
     let deadline = started() + Duration::from_secs(seconds());
-    let mut chance = Chance(0x2545_f491_4f6c_dd1d);
+    let mut chance = TestRng(0x2545_f491_4f6c_dd1d);
     let mut lines = 0_u64;
     while started() < deadline {
         for (driver, corpus) in &corpora {
@@ -66,9 +68,9 @@ fn mutated_recordings_are_read_for_as_long_as_it_is_asked_for() {
 }
 
 /// Reads lines and returns every signal and write.
-fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)> {
+fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<String>)> {
     let mut protocol = match driver {
-        Driver::Codex => Talk::opened().protocol,
+        Driver::Codex => ServerHarness::opened().protocol,
         Driver::Command
         | Driver::Jsonl
         | Driver::CodexExec
@@ -78,7 +80,7 @@ fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)>
     let mut read = |line: &Vec<u8>| {
         render(driver, line);
         let signal = protocol.read(line);
-        answerable(signal.as_ref());
+        assert_answerable(signal.as_ref());
         (signal, written(protocol.as_mut()))
     };
     lines.iter().map(&mut read).collect()
@@ -86,26 +88,26 @@ fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)>
 
 /// One line causes at most one write, which is complete and has a key that a holder accepts.
 fn written(protocol: &mut dyn Protocol) -> Vec<String> {
-    let owed = protocol.owed();
+    let owed = protocol.pending_writes();
     assert!(owed.len() <= 2, "{owed:?}");
     for write in &owed {
         line(&write.line);
         assert!(write.key.len() <= 200 && !write.key.is_empty());
-        protocol.wrote(&write.key);
+        protocol.acknowledge_write(&write.key);
     }
-    assert_eq!(protocol.owed(), []);
+    assert_eq!(protocol.pending_writes(), []);
     owed.into_iter().map(|write| write.key).collect()
 }
 
 /// Checks that every request can be answered, to the process that asked and to a later one.
-fn answerable(signal: Option<&Signal>) {
-    let Some(Signal::Asked(asked)) = signal else { return };
-    for reply in fitting(asked) {
-        assert_eq!(asked.check(&reply), Ok(()));
+fn assert_answerable(signal: Option<&StreamSignal>) {
+    let Some(StreamSignal::RequestOpened(asked)) = signal else { return };
+    for reply in valid_replies(asked) {
+        assert_eq!(asked.check_reply(&reply), Ok(()));
         for live in [true, false] {
-            let answer = Answer { asked, reply: &reply, live };
-            let kind = MessageKind::Answer;
-            let message = Saying::Message {
+            let answer = RequestAnswer { asked, reply: &reply, live };
+            let kind = AgentMessageKind::Answer;
+            let message = AgentInput::Message {
                 key: "k",
                 kind,
                 text: "",
@@ -114,20 +116,26 @@ fn answerable(signal: Option<&Signal>) {
                 form: ResultForm::Plain,
             };
             let said =
-                say(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
+                encode(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
             line(&said);
         }
     }
 }
 
-fn fitting(asked: &Asked) -> Vec<Reply> {
+fn valid_replies(asked: &AgentRequest) -> Vec<RequestReply> {
     let all = asked.questions.iter().map(|q| (q.id.clone(), vec!["x".to_owned()]));
-    let all = Reply::Answers(all.collect::<BTreeMap<_, _>>());
+    let all = RequestReply::Answers(all.collect::<BTreeMap<_, _>>());
     match (asked.kind, asked.questions.len()) {
         (RequestKind::Approval, _) => {
-            vec![Reply::Approve(Scope::Once), Reply::Approve(Scope::Session), Reply::Deny]
+            vec![
+                RequestReply::Approve(ApprovalScope::Once),
+                RequestReply::Approve(ApprovalScope::Session),
+                RequestReply::Deny,
+            ]
         }
-        (RequestKind::Question | RequestKind::Dialog, 1) => vec![Reply::Text("{".to_owned()), all],
+        (RequestKind::Question | RequestKind::Dialog, 1) => {
+            vec![RequestReply::Text("{".to_owned()), all]
+        }
         (RequestKind::Question | RequestKind::Dialog, _) => vec![all],
     }
 }
@@ -141,7 +149,7 @@ fn corpus(dirs: &[&str]) -> Vec<Vec<u8>> {
 }
 
 fn methods() -> Vec<String> {
-    let known = codex::NEEDS.iter().map(|need| need.name.to_owned());
+    let known = codex::SCHEMA_EXPECTATIONS.iter().map(|need| need.name.to_owned());
     known.chain(["no/such/method".to_owned()]).collect()
 }
 
@@ -206,9 +214,9 @@ const KEYS: &[&str] = &[
 ];
 
 /// A deterministic random source.
-struct Chance(u64);
+struct TestRng(u64);
 
-impl Chance {
+impl TestRng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -3,22 +3,22 @@
 use provost_core::{
     lifecycle::ClaimKind,
     result::ResultForm,
-    session::{Driver, MessageKind, Signal, Testimony, TurnEnd},
+    session::{AgentMessageKind, Driver, ReportBody, StreamSignal, TurnEnd},
 };
-use provost_drivers::{Opening, Protocol, Saying, say};
+use provost_drivers::{AgentInput, ConversationOptions, Protocol, encode};
 
 fn protocol(driver: Driver) -> Box<dyn Protocol> {
-    provost_drivers::protocol(driver, Opening::default())
+    provost_drivers::protocol(driver, ConversationOptions::default())
 }
 
-fn read(line: &str) -> Option<Signal> {
+fn read(line: &str) -> Option<StreamSignal> {
     protocol(Driver::Jsonl).read(line.as_bytes())
 }
 
 #[test]
-fn a_turn_ends_well_only_by_a_status_that_is_known() {
+fn only_known_ok_status_ends_turn_well() {
     let end = |line| match read(line) {
-        Some(Signal::TurnEnded { end, .. }) => end,
+        Some(StreamSignal::TurnEnded { end, .. }) => end,
         other => panic!("{other:?}"),
     };
     assert_eq!(end(r#"{"type":"turn_ended","status":"ok"}"#), TurnEnd::Ok);
@@ -32,12 +32,12 @@ fn a_turn_ends_well_only_by_a_status_that_is_known() {
     }
     let answers = r#"{"type":"turn_ended","status":"ok","text":"it is done"}"#;
     let says = Some("it is done".to_owned());
-    let ended = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says };
+    let ended = StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says };
     assert_eq!(read(answers), Some(ended));
 }
 
 #[test]
-fn what_is_no_message_is_output() {
+fn non_message_lines_are_output() {
     for line in [
         "",
         "tokens used: 5",
@@ -61,14 +61,14 @@ fn a_claim_is_testimony() {
     let said = read(r#"{"type":"claim","claim":"completed","text":"all done"}"#);
     let kind = ClaimKind::Completed;
     let text = Some("all done".to_owned());
-    assert_eq!(said, Some(Signal::Said(Testimony::Claim { kind, text })));
+    assert_eq!(said, Some(StreamSignal::Reported(ReportBody::Claim { kind, text })));
 }
 
 #[test]
-fn what_is_said_is_one_line_whatever_the_text() {
+fn encoded_message_is_one_line() {
     let text = "two\nlines \u{1b}[31m and \"quotes\"";
-    let kind = MessageKind::Instruction;
-    let message = Saying::Message {
+    let kind = AgentMessageKind::Instruction;
+    let message = AgentInput::Message {
         key: "k",
         kind,
         text,
@@ -76,12 +76,12 @@ fn what_is_said_is_one_line_whatever_the_text() {
         answer: None,
         form: ResultForm::Plain,
     };
-    let bytes = say(Driver::Jsonl, &message).unwrap();
+    let bytes = encode(Driver::Jsonl, &message).unwrap();
     assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
     let back: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(
         (&back["type"], &back["key"], &back["text"]),
         (&"instruction".into(), &"k".into(), &text.into())
     );
-    assert_eq!(say(Driver::Command, &message), None);
+    assert_eq!(encode(Driver::Command, &message), None);
 }

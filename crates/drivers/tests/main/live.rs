@@ -11,8 +11,8 @@ use std::{
 };
 
 use provost_core::result::ResultForm;
-use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
-use provost_drivers::{Opening, Protocol, Saying, protocol, say};
+use provost_core::session::{AgentMessageKind, AgentSettings, Driver, StreamSignal, TurnEnd};
+use provost_drivers::{AgentInput, ConversationOptions, Protocol, encode, protocol};
 
 /// Longer than any server takes to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,43 +39,47 @@ unbounded_connection_retries = false
 "#;
 
 #[test]
-fn e21_a_real_server_opens_a_thread_and_the_present_version_lacks_nothing() {
+fn e21_real_server_opens_thread() {
     let Some(codex) = codex("PROVOST_CODEX_FOR_TESTS") else { return };
-    let mut server = Server::start(&codex, Settings { questions: true, ..Settings::default() });
+    let mut server =
+        LiveServer::start(&codex, AgentSettings { questions: true, ..AgentSettings::default() });
     let signals = server.until_opened();
-    assert!(matches!(signals.as_slice(), [Signal::Ready { thread: Some(_) }]), "{signals:?}");
-    server.fails_its_turn(&signals);
+    assert!(matches!(signals.as_slice(), [StreamSignal::Ready { thread: Some(_) }]), "{signals:?}");
+    server.run_failing_turn(&signals);
 }
 
 #[test]
-fn r20_a_real_old_server_opens_a_thread_with_one_warning() {
+fn r20_old_server_opens_thread_with_warning() {
     let Some(codex) = codex("PROVOST_CODEX_OLD_FOR_TESTS") else { return };
-    let mut server = Server::start(&codex, Settings { questions: true, ..Settings::default() });
+    let mut server =
+        LiveServer::start(&codex, AgentSettings { questions: true, ..AgentSettings::default() });
     let signals = server.until_opened();
-    let [Signal::Warned { text }, Signal::Ready { thread: Some(_) }] = signals.as_slice() else {
+    let [StreamSignal::Warned { text }, StreamSignal::Ready { thread: Some(_) }] =
+        signals.as_slice()
+    else {
         panic!("{signals:?}")
     };
     assert!(text.contains("keyed messages") && text.contains("unix socket"), "{text}");
-    server.fails_its_turn(&signals);
+    server.run_failing_turn(&signals);
 }
 
 #[test]
-fn a_real_server_refuses_a_thread_that_it_does_not_know() {
+fn real_server_refuses_unknown_thread() {
     let Some(codex) = codex("PROVOST_CODEX_FOR_TESTS") else { return };
-    let mut server = Server::start(&codex, Settings::default());
-    let opening = Opening {
+    let mut server = LiveServer::start(&codex, AgentSettings::default());
+    let opening = ConversationOptions {
         cwd: server.home.path().display().to_string(),
         thread: Some("01a1e074-0000-7000-8000-000000000000".to_owned()),
-        ..Opening::default()
+        ..ConversationOptions::default()
     };
     server.protocol = protocol(Driver::Codex, opening);
     let signals = server.until_opened();
-    let [Signal::Refused { reason }] = signals.as_slice() else { panic!("{signals:?}") };
+    let [StreamSignal::Refused { reason }] = signals.as_slice() else { panic!("{signals:?}") };
     assert!(reason.contains("thread/resume") && reason.contains("no rollout"), "{reason}");
 }
 
 /// A server, and the driver that talks with it.
-struct Server {
+struct LiveServer {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
@@ -83,8 +87,8 @@ struct Server {
     home: tempfile::TempDir,
 }
 
-impl Server {
-    fn start(codex: &Path, settings: Settings) -> Server {
+impl LiveServer {
+    fn start(codex: &Path, settings: AgentSettings) -> LiveServer {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::write(home.path().join("config.toml"), CONFIG).unwrap();
         let mut child = Command::new(codex)
@@ -97,23 +101,27 @@ impl Server {
             .spawn()
             .unwrap();
         let cwd = home.path().display().to_string();
-        let protocol = protocol(Driver::Codex, Opening { cwd, settings, ..Opening::default() });
+        let protocol = protocol(
+            Driver::Codex,
+            ConversationOptions { cwd, settings, ..ConversationOptions::default() },
+        );
         let input = child.stdin.take();
         let lines = lines_of(child.stdout.take().unwrap());
-        Server { child, input, lines, protocol, home }
+        LiveServer { child, input, lines, protocol, home }
     }
 
     /// Writes pending lines and reads until the thread is open or refused.
-    fn until_opened(&mut self) -> Vec<Signal> {
-        let over =
-            |signal: &Signal| matches!(signal, Signal::Ready { .. } | Signal::Refused { .. });
+    fn until_opened(&mut self) -> Vec<StreamSignal> {
+        let over = |signal: &StreamSignal| {
+            matches!(signal, StreamSignal::Ready { .. } | StreamSignal::Refused { .. })
+        };
         self.until(over)
     }
 
-    fn until(&mut self, over: impl Fn(&Signal) -> bool) -> Vec<Signal> {
+    fn until(&mut self, over: impl Fn(&StreamSignal) -> bool) -> Vec<StreamSignal> {
         let mut signals = Vec::new();
         while !signals.last().is_some_and(&over) {
-            self.write_owed();
+            self.write_pending();
             let line = match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -125,10 +133,10 @@ impl Server {
         signals
     }
 
-    fn write_owed(&mut self) {
-        for write in self.protocol.owed() {
+    fn write_pending(&mut self) {
+        for write in self.protocol.pending_writes() {
             self.write(&write.line);
-            self.protocol.wrote(&write.key);
+            self.protocol.acknowledge_write(&write.key);
         }
     }
 
@@ -137,28 +145,28 @@ impl Server {
     }
 
     /// Sends a message; there is no model, so the turn fails.
-    fn fails_its_turn(&mut self, opened: &[Signal]) {
-        let Some(Signal::Ready { thread }) = opened.last() else { panic!() };
-        let message = Saying::Message {
+    fn run_failing_turn(&mut self, opened: &[StreamSignal]) {
+        let Some(StreamSignal::Ready { thread }) = opened.last() else { panic!() };
+        let message = AgentInput::Message {
             key: "instruction-1",
-            kind: MessageKind::Instruction,
+            kind: AgentMessageKind::Instruction,
             text: "hello",
             thread: thread.as_deref(),
             answer: None,
             form: ResultForm::Plain,
         };
-        self.write(&say(Driver::Codex, &message).unwrap());
-        let signals = self.until(|signal| matches!(signal, Signal::TurnEnded { .. }));
+        self.write(&encode(Driver::Codex, &message).unwrap());
+        let signals = self.until(|signal| matches!(signal, StreamSignal::TurnEnded { .. }));
         assert!(
-            matches!(signals.first(), Some(Signal::TurnStarted { turn: Some(_) })),
+            matches!(signals.first(), Some(StreamSignal::TurnStarted { turn: Some(_) })),
             "{signals:?}"
         );
-        let Some(Signal::TurnEnded { end, .. }) = signals.last() else { panic!() };
+        let Some(StreamSignal::TurnEnded { end, .. }) = signals.last() else { panic!() };
         assert!(matches!(end, TurnEnd::Error(_)), "{end:?}");
     }
 }
 
-impl Drop for Server {
+impl Drop for LiveServer {
     /// Closing its input ends a server, also behind its launcher.
     fn drop(&mut self) {
         drop(self.input.take());

@@ -7,11 +7,11 @@ use serde_json::Value;
 /// One recorded session.
 pub(crate) struct Transcript {
     pub(crate) name: String,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<RecordedLine>,
 }
 
 /// One recorded line.
-pub(crate) struct Row {
+pub(crate) struct RecordedLine {
     /// The connection, if there were several.
     pub(crate) client: Option<String>,
     pub(crate) dir: String,
@@ -44,16 +44,16 @@ fn transcript(file: &PathBuf) -> Transcript {
     Transcript { name, rows: text.lines().map(row).collect() }
 }
 
-fn row(line: &str) -> Row {
+fn row(line: &str) -> RecordedLine {
     let row: Value = serde_json::from_str(line).unwrap();
-    Row {
+    RecordedLine {
         client: row.get("client").map(|client| client.as_str().unwrap_or("?").to_owned()),
         dir: row["dir"].as_str().unwrap().to_owned(),
         msg: row["msg"].clone(),
     }
 }
 
-impl Row {
+impl RecordedLine {
     /// Returns the line as it was on the wire.
     pub(crate) fn line(&self) -> Vec<u8> {
         match self.msg.get("_raw").and_then(Value::as_str) {

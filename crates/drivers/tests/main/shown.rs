@@ -3,16 +3,16 @@
 use provost_core::session::Driver;
 use provost_drivers::render;
 
-use super::recorded::{self, Row};
+use super::recorded::{self, RecordedLine};
 
 fn shown(driver: Driver, dir: &str, name: &str, stream: &str) -> String {
     let transcript = recorded::one(dir, name);
-    let lines = transcript.rows.iter().filter(|row| row.dir == stream).map(Row::line);
+    let lines = transcript.rows.iter().filter(|row| row.dir == stream).map(RecordedLine::line);
     lines.filter_map(|line| render(driver, &line)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn sessions_of_the_app_server_are_shown_as_text() {
+fn app_server_sessions_render_as_text() {
     for name in [
         "02-turn-with-shell-and-patch",
         "04-outputschema-and-errors",
@@ -42,7 +42,7 @@ fn runs_of_exec_are_shown_as_text() {
 }
 
 #[test]
-fn a_long_output_is_shown_by_its_end() {
+fn long_output_renders_its_tail() {
     let output: String = (0..100).map(|no| format!("line {no}\\n")).collect();
     let item = format!(
         r#"{{"type":"command_execution","command":"seq","exit_code":1,"aggregated_output":"{output}"}}"#
@@ -54,7 +54,7 @@ fn a_long_output_is_shown_by_its_end() {
 }
 
 #[test]
-fn what_is_no_protocol_is_shown_as_it_is() {
+fn non_protocol_lines_render_unchanged() {
     for driver in Driver::ALL {
         assert_eq!(render(driver, b"plain \xff\n").as_deref(), Some("plain \u{fffd}"));
     }

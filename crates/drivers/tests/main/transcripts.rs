@@ -4,33 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::session::Driver;
 use provost_drivers::{
-    Opening, Protocol,
-    codex::{Sorted, sort},
+    ConversationOptions, Protocol,
+    codex::{LineClass, classify_line},
     protocol,
 };
 use serde_json::{Value, json};
 
-use super::recorded::{self, Row, Transcript};
+use super::recorded::{self, RecordedLine, Transcript};
 
 #[test]
-fn every_recorded_line_of_an_app_server_is_understood_or_left_alone() {
+fn recorded_app_server_lines_are_classified() {
     let mut left = BTreeSet::new();
     for line in ["app-server", "versions"].into_iter().flat_map(recorded::received) {
         let told = || String::from_utf8_lossy(&line).into_owned();
-        match sort(&line) {
-            Sorted::Known => {}
-            Sorted::Left => {
+        match classify_line(&line) {
+            LineClass::Known => {}
+            LineClass::Ignored => {
                 let method: Value = serde_json::from_slice(&line).unwrap();
                 left.insert(method["method"].as_str().unwrap().to_owned());
             }
-            Sorted::Odd | Sorted::Output => panic!("{}", told()),
+            LineClass::Malformed | LineClass::Output => panic!("{}", told()),
         }
     }
     insta::assert_snapshot!(left.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn recorded_sessions_of_the_app_server_yield_their_signals() {
+fn recorded_app_server_sessions_yield_signals() {
     for dir in ["app-server", "versions"] {
         for transcript in recorded::all(dir) {
             for (client, rows) in connections(&transcript) {
@@ -42,10 +42,11 @@ fn recorded_sessions_of_the_app_server_yield_their_signals() {
 }
 
 #[test]
-fn recorded_runs_of_exec_yield_their_signals() {
+fn recorded_exec_runs_yield_signals() {
     for transcript in recorded::all("exec") {
-        let mut exec = protocol(Driver::CodexExec, Opening::default());
-        let lines = transcript.rows.iter().filter(|row| row.dir == "stdout").map(Row::line);
+        let mut exec = protocol(Driver::CodexExec, ConversationOptions::default());
+        let lines =
+            transcript.rows.iter().filter(|row| row.dir == "stdout").map(RecordedLine::line);
         let signals: Vec<String> =
             lines.filter_map(|line| exec.read(&line)).map(|signal| format!("{signal:?}")).collect();
         insta::assert_snapshot!(format!("exec-{}", transcript.name), signals.join("\n"));
@@ -53,13 +54,13 @@ fn recorded_runs_of_exec_yield_their_signals() {
 }
 
 /// Returns the rows of each connection with a handshake.
-fn connections(transcript: &Transcript) -> Vec<(String, Vec<&Row>)> {
-    let mut of: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+fn connections(transcript: &Transcript) -> Vec<(String, Vec<&RecordedLine>)> {
+    let mut of: BTreeMap<String, Vec<&RecordedLine>> = BTreeMap::new();
     for row in &transcript.rows {
         let client = row.client.as_ref().map(|client| format!("-{client}")).unwrap_or_default();
         of.entry(client).or_default().push(row);
     }
-    let greeted = |rows: &[&Row]| rows.iter().any(|row| row.msg["method"] == "initialize");
+    let greeted = |rows: &[&RecordedLine]| rows.iter().any(|row| row.msg["method"] == "initialize");
     of.into_iter().filter(|(_, rows)| greeted(rows)).collect()
 }
 
@@ -71,17 +72,17 @@ struct Replay {
     ids: BTreeMap<String, String>,
     greeted: bool,
     opened: bool,
-    told: Vec<String>,
+    output: Vec<String>,
 }
 
 impl Replay {
-    fn of(rows: &[&Row]) -> String {
+    fn of(rows: &[&RecordedLine]) -> String {
         let mut replay = Replay {
             protocol: protocol(Driver::Codex, opening(rows)),
             ids: BTreeMap::new(),
             greeted: false,
             opened: false,
-            told: Vec::new(),
+            output: Vec::new(),
         };
         for row in rows {
             match row.dir.as_str() {
@@ -90,7 +91,7 @@ impl Replay {
                 _ => {}
             }
         }
-        replay.told.join("\n")
+        replay.output.join("\n")
     }
 
     fn sent(&mut self, msg: &Value) {
@@ -130,9 +131,9 @@ impl Replay {
 
     fn read(&mut self, msg: &Value) {
         let signal = self.protocol.read(msg.to_string().as_bytes());
-        self.told.extend(signal.map(|signal| format!("{signal:?}")));
-        for write in self.protocol.owed() {
-            self.protocol.wrote(&write.key);
+        self.output.extend(signal.map(|signal| format!("{signal:?}")));
+        for write in self.protocol.pending_writes() {
+            self.protocol.acknowledge_write(&write.key);
             if write.key.starts_with("p:clean-turn-") {
                 self.cleaned(&write.key);
                 continue;
@@ -140,7 +141,7 @@ impl Replay {
             // Other tests cover the handshake's lines; they are long.
             let ours = ["p:hello", "p:ready", "p:probe", "p:thread"].contains(&write.key.as_str());
             let line = if ours { "…".into() } else { String::from_utf8_lossy(&write.line) };
-            self.told.push(format!("  writes {}: {}", write.key, line.trim_end()));
+            self.output.push(format!("  writes {}: {}", write.key, line.trim_end()));
         }
     }
 }
@@ -150,20 +151,20 @@ impl Replay {
     fn cleaned(&mut self, key: &str) {
         let answer = json!({"id": key, "result": {}});
         let signal = self.protocol.read(answer.to_string().as_bytes());
-        self.told.extend(signal.map(|signal| format!("{signal:?}")));
+        self.output.extend(signal.map(|signal| format!("{signal:?}")));
     }
 }
 
-fn opening(rows: &[&Row]) -> Opening {
-    let opens = |row: &&&Row| {
+fn opening(rows: &[&RecordedLine]) -> ConversationOptions {
+    let opens = |row: &&&RecordedLine| {
         row.dir == "send" && matches!(row.msg["method"].as_str(), Some("thread/resume"))
     };
     let thread = if first_open_is_resume(rows) { rows.iter().find(opens) } else { None };
     let thread = thread.and_then(|row| row.msg["params"]["threadId"].as_str()).map(str::to_owned);
-    Opening { thread, ..Opening::default() }
+    ConversationOptions { thread, ..ConversationOptions::default() }
 }
 
-fn first_open_is_resume(rows: &[&Row]) -> bool {
+fn first_open_is_resume(rows: &[&RecordedLine]) -> bool {
     let methods =
         rows.iter().filter(|row| row.dir == "send").filter_map(|row| row.msg["method"].as_str());
     let mut opens = methods.filter(|method| matches!(*method, "thread/start" | "thread/resume"));

@@ -4,16 +4,16 @@ use provost_core::text::is_deceptive;
 
 /// A page under construction.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct ReportPage {
     title: String,
     /// Shown before the title.
-    lead: Vec<Part>,
-    parts: Vec<(String, Vec<Part>)>,
+    lead: Vec<PagePart>,
+    parts: Vec<(String, Vec<PagePart>)>,
 }
 
 /// One block of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PagePart {
     /// A line of our own.
     Text(String),
     /// Quoted text, over several lines.
@@ -21,51 +21,51 @@ pub(super) enum Part {
     List(Vec<String>),
 }
 
-impl Page {
-    pub(super) fn new(title: &str) -> Page {
-        Page { title: title.to_owned(), lead: Vec::new(), parts: Vec::new() }
+impl ReportPage {
+    pub(super) fn new(title: &str) -> ReportPage {
+        ReportPage { title: title.to_owned(), lead: Vec::new(), parts: Vec::new() }
     }
 
     /// Adds parts before the title.
-    pub(super) fn lead(&mut self, parts: impl IntoIterator<Item = Part>) {
+    pub(super) fn add_lead(&mut self, parts: impl IntoIterator<Item = PagePart>) {
         self.lead.extend(parts);
     }
 
     /// Adds a section, unless it is empty.
-    pub(super) fn part(&mut self, title: &str, parts: impl IntoIterator<Item = Part>) {
-        let parts: Vec<Part> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    pub(super) fn add_section(&mut self, title: &str, parts: impl IntoIterator<Item = PagePart>) {
+        let parts: Vec<PagePart> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         if !parts.is_empty() {
             self.parts.push((title.to_owned(), parts));
         }
     }
 
-    pub(super) fn markdown(&self) -> String {
-        let mut text: String = self.lead.iter().map(|part| part.markdown() + "\n\n").collect();
-        text += &format!("# {}\n", one_line(&self.title));
+    pub(super) fn to_markdown(&self) -> String {
+        let mut text: String = self.lead.iter().map(|part| part.to_markdown() + "\n\n").collect();
+        text += &format!("# {}\n", markdown_line(&self.title));
         for (title, parts) in &self.parts {
             if !title.is_empty() {
                 text += &format!("\n## {title}\n");
             }
-            parts.iter().for_each(|part| text += &format!("\n{}\n", part.markdown()));
+            parts.iter().for_each(|part| text += &format!("\n{}\n", part.to_markdown()));
         }
         text
     }
 
     /// Renders the page for a forge. Nothing in it notifies users, links to other sites or refers
     /// to issues.
-    pub(super) fn published(&self) -> String {
-        inert(&self.markdown())
+    pub(super) fn to_forge_markdown(&self) -> String {
+        neutralize(&self.to_markdown())
     }
 
-    pub(super) fn html(&self) -> String {
-        let title = escaped(&one_line_plain(&self.title));
-        let mut body: String = self.lead.iter().map(Part::html).collect();
+    pub(super) fn to_html(&self) -> String {
+        let title = escape_html(&plain_line(&self.title));
+        let mut body: String = self.lead.iter().map(PagePart::to_html).collect();
         body += &format!("<h1>{title}</h1>\n");
         for (title, parts) in &self.parts {
             if !title.is_empty() {
-                body += &format!("<h2>{}</h2>\n", escaped(title));
+                body += &format!("<h2>{}</h2>\n", escape_html(title));
             }
-            parts.iter().for_each(|part| body += &part.html());
+            parts.iter().for_each(|part| body += &part.to_html());
         }
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
@@ -75,34 +75,35 @@ impl Page {
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;border-left:3px solid #999;padding-left:1rem}";
 
-impl Part {
+impl PagePart {
     fn is_empty(&self) -> bool {
         match self {
-            Part::Text(text) | Part::Quote(text) => text.trim().is_empty(),
-            Part::List(items) => items.is_empty(),
+            PagePart::Text(text) | PagePart::Quote(text) => text.trim().is_empty(),
+            PagePart::List(items) => items.is_empty(),
         }
     }
 
-    fn markdown(&self) -> String {
+    fn to_markdown(&self) -> String {
         match self {
-            Part::Text(text) => one_line(text),
-            Part::Quote(text) => {
-                let lines = text.trim_end().lines().map(|line| format!("> {}", one_line(line)));
+            PagePart::Text(text) => markdown_line(text),
+            PagePart::Quote(text) => {
+                let lines =
+                    text.trim_end().lines().map(|line| format!("> {}", markdown_line(line)));
                 lines.collect::<Vec<_>>().join("\n")
             }
-            Part::List(items) => {
-                let lines = items.iter().map(|item| format!("- {}", one_line(item)));
+            PagePart::List(items) => {
+                let lines = items.iter().map(|item| format!("- {}", markdown_line(item)));
                 lines.collect::<Vec<_>>().join("\n")
             }
         }
     }
 
-    fn html(&self) -> String {
+    fn to_html(&self) -> String {
         match self {
-            Part::Text(text) => format!("<p>{}</p>\n", escaped(&one_line_plain(text))),
-            Part::Quote(text) => format!("<pre>{}</pre>\n", escaped(text.trim_end())),
-            Part::List(items) => {
-                let item = |item: &String| format!("<li>{}</li>\n", escaped(&one_line_plain(item)));
+            PagePart::Text(text) => format!("<p>{}</p>\n", escape_html(&plain_line(text))),
+            PagePart::Quote(text) => format!("<pre>{}</pre>\n", escape_html(text.trim_end())),
+            PagePart::List(items) => {
+                let item = |item: &String| format!("<li>{}</li>\n", escape_html(&plain_line(item)));
                 format!("<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>())
             }
         }
@@ -112,10 +113,10 @@ impl Part {
 /// Puts everything in code that a forge turns into a mention, a link or a reference: `@`, `://`,
 /// `www.`, and `#` before a digit. Every other backtick of a page is escaped, so no code span is
 /// open where one is added.
-fn inert(text: &str) -> String {
+fn neutralize(text: &str) -> String {
     let (mut inert, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
     while let Some(next) = rest.chars().next() {
-        let taken = live(rest);
+        let taken = active_prefix_len(rest);
         if (taken > 0) != in_code {
             inert.push('`');
             in_code = taken > 0;
@@ -133,7 +134,7 @@ fn inert(text: &str) -> String {
 
 /// Returns the number of bytes at the start of a text that a forge would turn into a mention, link
 /// or reference.
-fn live(text: &str) -> usize {
+fn active_prefix_len(text: &str) -> usize {
     let begins = |with: &str| text.get(..with.len()).is_some_and(|s| s.eq_ignore_ascii_case(with));
     let is_number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
     if begins("@") {
@@ -150,9 +151,9 @@ fn live(text: &str) -> usize {
 }
 
 /// Renders a text on one line that Markdown treats as plain text.
-fn one_line(text: &str) -> String {
+fn markdown_line(text: &str) -> String {
     let mut line = String::new();
-    for c in visible(text).replace('\n', " ").chars() {
+    for c in replace_hidden(text).replace('\n', " ").chars() {
         match c {
             '<' => line += "&lt;",
             '&' => line += "&amp;",
@@ -168,14 +169,14 @@ fn one_line(text: &str) -> String {
     }
 }
 
-fn one_line_plain(text: &str) -> String {
+fn plain_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
 /// Escapes a text for HTML.
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut safe = String::new();
-    for c in visible(text).chars() {
+    for c in replace_hidden(text).chars() {
         match c {
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
@@ -189,7 +190,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Replaces characters that control a terminal, change the writing direction, or are invisible.
-fn visible(text: &str) -> String {
+fn replace_hidden(text: &str) -> String {
     let hidden = |c: char| is_deceptive(c) && c != '\n' && c != '\t';
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -199,23 +200,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_published_notifies_and_links_nobody() {
-        let mut page = Page::new("x");
+    fn forge_markdown_has_no_mentions_or_links() {
+        let mut page = ReportPage::new("x");
         let said = "ask @octo @@team/x, see https://a.example and WWW.b.example, as in o/r#12 \u{202e}\u{200b}c\\d #e a@b.example";
-        page.part("Said", [Part::Quote(said.to_owned())]);
+        page.add_section("Said", [PagePart::Quote(said.to_owned())]);
         let expected = "> ask `@`octo `@@`team/x, see https`://`a.example and `WWW.`b.example, as in o/r`#`12 \u{fffd}\u{fffd}c\\\\d \\#e a`@`b.example";
-        assert_eq!(page.published(), format!("# x\n\n## Said\n\n{expected}\n"));
+        assert_eq!(page.to_forge_markdown(), format!("# x\n\n## Said\n\n{expected}\n"));
     }
 
     #[test]
-    fn nothing_that_was_said_is_more_than_text() {
-        let mut page = Page::new("x: <b>\n# y");
-        page.part(
+    fn quoted_text_is_escaped() {
+        let mut page = ReportPage::new("x: <b>\n# y");
+        page.add_section(
             "Asked",
-            [Part::Quote("# Proved\n- all\n<script>alert('1')</script>\u{1b}[2J".to_owned())],
+            [PagePart::Quote("# Proved\n- all\n<script>alert('1')</script>\u{1b}[2J".to_owned())],
         );
-        page.part("Decided", [Part::List(vec!["a\n## b `c`".to_owned(), "- d".to_owned()])]);
-        page.part("Nothing", []);
+        page.add_section(
+            "Decided",
+            [PagePart::List(vec!["a\n## b `c`".to_owned(), "- d".to_owned()])],
+        );
+        page.add_section("Nothing", []);
         let expected = [
             r"# x: &lt;b> \# y",
             "\n## Asked",
@@ -223,8 +227,8 @@ mod tests {
             "\n## Decided",
             "\n- a \\#\\# b \\`c\\`\n- \\- d\n",
         ];
-        assert_eq!(page.markdown(), expected.join("\n"));
-        let html = page.html();
+        assert_eq!(page.to_markdown(), expected.join("\n"));
+        let html = page.to_html();
         assert!(html.contains("<h1>x: &lt;b&gt; # y</h1>"), "{html}");
         assert!(html.contains("&lt;script&gt;alert(&#39;1&#39;)"), "{html}");
         assert!(!html.contains("<script"), "{html}");

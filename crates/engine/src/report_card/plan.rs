@@ -3,48 +3,48 @@
 
 use provost_core::{
     plan::PlanTask,
-    run::{Graph, Phase, Run, Task},
+    run::{Run, TaskGraph, TaskPhase, TaskState},
 };
 
-use super::{counted, page::Part};
+use super::{count_noun, page::PagePart};
 
 /// Renders the plan of a run. Empty if it has no plan.
-pub(super) fn planned(run: &Run) -> Vec<Part> {
+pub(super) fn plan_parts(run: &Run) -> Vec<PagePart> {
     let Some(planned) = &run.planned else { return Vec::new() };
     match &run.graph {
         Some(graph) => {
-            let tasks = graph.tasks().map(|(plan, task)| worked_on(plan, task)).collect();
-            vec![Part::Text(figures(graph)), Part::List(tasks)]
+            let tasks = graph.tasks().map(|(plan, task)| task_line(plan, task)).collect();
+            vec![PagePart::Text(plan_summary(graph)), PagePart::List(tasks)]
         }
         None => {
             let tasks = planned.plan.tasks();
-            let count = counted(tasks.len(), "task");
-            let begun = Part::Text(format!("{count}, none of them started."));
-            vec![begun, Part::List(tasks.iter().map(named).collect())]
+            let count = count_noun(tasks.len(), "task");
+            let begun = PagePart::Text(format!("{count}, none of them started."));
+            vec![begun, PagePart::List(tasks.iter().map(task_title).collect())]
         }
     }
 }
 
 /// Renders the number of merged tasks, batches and checks.
-fn figures(graph: &Graph) -> String {
-    let merged = graph.tasks().filter(|(_, task)| task.phase == Phase::Merged).count();
-    let tasks = counted(graph.plan().tasks().len(), "task");
+fn plan_summary(graph: &TaskGraph) -> String {
+    let merged = graph.tasks().filter(|(_, task)| task.phase == TaskPhase::Merged).count();
+    let tasks = count_noun(graph.plan().tasks().len(), "task");
     let batches = match graph.queue.batches {
         1 => "1 batch".to_owned(),
         many => format!("{many} batches"),
     };
-    let checks = counted(usize::try_from(graph.queue.checks).unwrap_or(usize::MAX), "check");
+    let checks = count_noun(usize::try_from(graph.queue.checks).unwrap_or(usize::MAX), "check");
     format!("{tasks}, {merged} merged, in {batches} with {checks} of merged trees.")
 }
 
-fn named(plan: &PlanTask) -> String {
+fn task_title(plan: &PlanTask) -> String {
     let after: Vec<String> = plan.after.iter().map(ToString::to_string).collect();
     let after =
         if after.is_empty() { String::new() } else { format!(" (after {})", after.join(", ")) };
     format!("{}: {}{after}", plan.id, plan.title)
 }
 
-fn worked_on(plan: &PlanTask, task: &Task) -> String {
+fn task_line(plan: &PlanTask, task: &TaskState) -> String {
     let workers: Vec<String> = task.workers.iter().map(|id| id.short()).collect();
     let by = (!workers.is_empty()).then(|| format!("by {}", workers.join(", then ")));
     let tokens = task.usage.total();
@@ -53,29 +53,29 @@ fn worked_on(plan: &PlanTask, task: &Task) -> String {
         .iter()
         .map(|(from, why)| format!("taken over from {}: {why}", from.short()));
     let parts = [
-        Some(ending(task)),
+        Some(task_result(task)),
         by,
         (tokens > 0).then(|| format!("{tokens} tokens")),
-        often(task.returns, "returned by the queue"),
-        often(task.retries, "retried"),
+        times_text(task.returns, "returned by the queue"),
+        times_text(task.retries, "retried"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().chain(handed).collect();
-    format!("{}; {}", named(plan), parts.join("; "))
+    format!("{}; {}", task_title(plan), parts.join("; "))
 }
 
 /// Describes the result of a task. Only merged tasks are a part of the work.
-fn ending(task: &Task) -> String {
+fn task_result(task: &TaskState) -> String {
     match &task.phase {
-        Phase::Merged => "merged".to_owned(),
-        Phase::Failed { detail } => format!("not merged: failed, {detail}"),
-        Phase::Queued => "not merged: done, not checked with the others yet".to_owned(),
-        Phase::Working { .. } | Phase::Bringing(_) => "not merged: in progress".to_owned(),
-        Phase::Waiting if task.workers.is_empty() => "not merged: not started".to_owned(),
-        Phase::Waiting => "not merged: to be continued".to_owned(),
+        TaskPhase::Merged => "merged".to_owned(),
+        TaskPhase::Failed { detail } => format!("not merged: failed, {detail}"),
+        TaskPhase::Queued => "not merged: done, not checked with the others yet".to_owned(),
+        TaskPhase::Working { .. } | TaskPhase::Bringing(_) => "not merged: in progress".to_owned(),
+        TaskPhase::Waiting if task.workers.is_empty() => "not merged: not started".to_owned(),
+        TaskPhase::Waiting => "not merged: to be continued".to_owned(),
     }
 }
 
-fn often(times: u32, what: &str) -> Option<String> {
+fn times_text(times: u32, what: &str) -> Option<String> {
     match times {
         0 => None,
         1 => Some(format!("{what} once")),

@@ -24,22 +24,22 @@ const MAX_WRITES: usize = 16;
 /// The stack size of a thread.
 const STACK: usize = 512 << 10;
 
-type Job = Box<dyn FnOnce() + Send>;
+type LaneJob = Box<dyn FnOnce() + Send>;
 
 /// Threads that share one queue.
 struct Lane {
     name: &'static str,
     /// The number of threads that are never ended.
-    kept: usize,
+    permanent: usize,
     /// The maximum number of threads.
-    most: usize,
-    state: Mutex<State>,
+    max: usize,
+    state: Mutex<LaneState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Job>,
+struct LaneState {
+    queue: VecDeque<LaneJob>,
     threads: usize,
     idle: usize,
 }
@@ -82,15 +82,15 @@ pub async fn blocking_request<T: Send + 'static>(work: impl FnOnce() -> T + Send
 impl Lane {
     fn new(name: &'static str, kept: usize, most: usize) -> &'static Lane {
         let (state, wake) = (Mutex::default(), Condvar::new());
-        Box::leak(Box::new(Lane { name, kept, most, state, wake }))
+        Box::leak(Box::new(Lane { name, permanent: kept, max: most, state, wake }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&'static self) -> io::Result<()> {
-        while self.lock().threads < self.kept {
+        while self.lock().threads < self.permanent {
             self.add_thread()?;
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Lane {
         let stays = {
             let mut state = self.lock();
             state.threads += 1;
-            state.threads <= self.kept
+            state.threads <= self.permanent
         };
         let thread = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK);
         let started = thread.spawn(move || self.serve(stays));
@@ -112,7 +112,7 @@ impl Lane {
 
     async fn run<T: Send + 'static>(&'static self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = oneshot::channel::<Result<T, Box<dyn Any + Send>>>();
-        self.give(Box::new(move || {
+        self.enqueue(Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
             // The caller may have been dropped meanwhile.
             done.send(result).ok();
@@ -125,11 +125,11 @@ impl Lane {
         }
     }
 
-    fn give(&'static self, job: Job) {
+    fn enqueue(&'static self, job: LaneJob) {
         let busy = {
             let mut state = self.lock();
             state.queue.push_back(job);
-            state.queue.len() > state.idle && state.threads < self.most
+            state.queue.len() > state.idle && state.threads < self.max
         };
         self.wake.notify_one();
         if busy {
@@ -139,13 +139,13 @@ impl Lane {
     }
 
     fn serve(&self, stays: bool) {
-        while let Some(job) = self.next(stays) {
+        while let Some(job) = self.next_job(stays) {
             job();
         }
     }
 
     /// Waits for the next job. `None` if a thread started on demand was idle for long.
-    fn next(&self, stays: bool) -> Option<Job> {
+    fn next_job(&self, stays: bool) -> Option<LaneJob> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {

@@ -13,10 +13,10 @@ use std::{
 use provost_core::ids::LaunchId;
 use tokio::sync::Notify;
 
-use super::held;
+use super::supervised_command;
 
 /// With fewer launches than this, it is plausible that more than half end together.
-const AT_LEAST: usize = 5;
+const MIN_LAUNCHES: usize = 5;
 
 /// Probes that end within this time belong to one pass.
 const PASS: Duration = Duration::from_millis(500);
@@ -26,80 +26,88 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The result of the last probe of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    Owed,
+enum ProbeResult {
+    Pending,
     Alive,
     Dead,
 }
 
 /// All launches that are followed, and the last probe of each.
 #[derive(Clone, Debug, Default)]
-pub struct Census(Arc<Shared>);
+pub struct Census(Arc<CensusState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    looks: Mutex<BTreeMap<LaunchId, Look>>,
-    looked: Notify,
+struct CensusState {
+    probes: Mutex<BTreeMap<LaunchId, ProbeResult>>,
+    probed: Notify,
 }
 
 /// A launch that counts as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CensusEntry {
     census: Census,
     launch: LaunchId,
 }
 
 impl Census {
-    pub(crate) fn count(&self, launch: LaunchId) -> Counted {
-        self.note(launch, Look::Owed);
-        Counted { census: self.clone(), launch }
+    pub(crate) fn register(&self, launch: LaunchId) -> CensusEntry {
+        self.record(launch, ProbeResult::Pending);
+        CensusEntry { census: self.clone(), launch }
     }
 
-    pub(crate) fn alive(&self, launch: LaunchId) {
-        self.note(launch, Look::Alive);
+    pub(crate) fn mark_alive(&self, launch: LaunchId) {
+        self.record(launch, ProbeResult::Alive);
     }
 
     /// Records that a launch looks dead, and returns once all were probed whether that is
     /// plausible.
-    pub(crate) async fn believe(&self, launch: LaunchId) -> Result<(), held::Error> {
-        self.note(launch, Look::Dead);
-        held::pause(PASS).await;
-        tokio::time::timeout(PATIENCE, self.all_looked()).await.ok();
-        let looks = self.looks();
-        let (live, dead) = (looks.len(), looks.values().filter(|one| **one == Look::Dead).count());
-        if is_doubted(live, dead) { Err(held::Error::Doubted { dead, live }) } else { Ok(()) }
+    pub(crate) async fn confirm_death(
+        &self,
+        launch: LaunchId,
+    ) -> Result<(), supervised_command::Error> {
+        self.record(launch, ProbeResult::Dead);
+        supervised_command::sleep(PASS).await;
+        tokio::time::timeout(PATIENCE, self.all_probed()).await.ok();
+        let looks = self.probes();
+        let (live, dead) =
+            (looks.len(), looks.values().filter(|one| **one == ProbeResult::Dead).count());
+        if is_implausible(live, dead) {
+            Err(supervised_command::Error::Implausible { dead, live })
+        } else {
+            Ok(())
+        }
     }
 
-    async fn all_looked(&self) {
+    async fn all_probed(&self) {
         loop {
-            let looked = self.0.looked.notified();
-            if !self.looks().values().any(|one| *one == Look::Owed) {
+            let looked = self.0.probed.notified();
+            if !self.probes().values().any(|one| *one == ProbeResult::Pending) {
                 return;
             }
             looked.await;
         }
     }
 
-    fn note(&self, launch: LaunchId, look: Look) {
-        self.looks().insert(launch, look);
-        self.0.looked.notify_waiters();
+    fn record(&self, launch: LaunchId, look: ProbeResult) {
+        self.probes().insert(launch, look);
+        self.0.probed.notify_waiters();
     }
 
-    fn looks(&self) -> MutexGuard<'_, BTreeMap<LaunchId, Look>> {
-        self.0.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn probes(&self) -> MutexGuard<'_, BTreeMap<LaunchId, ProbeResult>> {
+        self.0.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Counted {
+impl Drop for CensusEntry {
     fn drop(&mut self) {
-        self.census.looks().remove(&self.launch);
-        self.census.0.looked.notify_waiters();
+        self.census.probes().remove(&self.launch);
+        self.census.0.probed.notify_waiters();
     }
 }
 
 /// Whether a pass with this many deaths is implausible.
-fn is_doubted(live: usize, dead: usize) -> bool {
-    live >= AT_LEAST && dead * 2 > live
+fn is_implausible(live: usize, dead: usize) -> bool {
+    live >= MIN_LAUNCHES && dead * 2 > live
 }
 
 #[cfg(test)]
@@ -107,10 +115,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_half_of_five_or_more_are_not_believed_to_be_dead() {
+    fn majority_of_five_or_more_dead_is_implausible() {
         let doubted: Vec<(usize, usize)> = (0..=8)
             .flat_map(|live| (0..=live).map(move |dead| (live, dead)))
-            .filter(|(live, dead)| is_doubted(*live, *dead))
+            .filter(|(live, dead)| is_implausible(*live, *dead))
             .collect();
         let expected = [
             (5, 3),

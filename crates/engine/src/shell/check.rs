@@ -13,26 +13,27 @@ use std::{
 use provost_core::{
     ids::{CommitId, SessionId, TreeId},
     limits::MAX_LEFT_OUT,
-    session::{Session, Spec, Work, WorkState},
+    session::{Session, SessionSpec, WorkLocation, WorkState},
     shortage::Shortage,
-    trust::held_patterns,
-    verdict::{CheckEnd, Overlay, Receipt, Snapshot},
+    trust::approval_patterns,
+    verdict::{CheckEnd, ProtectedOverlay, Receipt, Snapshot},
 };
 use provost_git::{
-    BranchName, Git, Oid, Pool, Project, Versions, checkout_detached, overlay, pool, worktree_find,
+    BranchName, CommitPair, Git, Oid, Pool, Project, checkout_detached, overlay, pool,
+    worktree_find,
 };
 use provost_holder::{
-    End, EndedBy, ExitRecord, Held, HoldSpec, Looked, OnLimit,
-    journal::{self, Channel, Opened, Reader},
+    EndCause, ExitRecord, HeldRecord, HoldSpec, LaunchState, OnLimit, ProcessEnd,
+    journal::{self, JournalChannel, JournalReader, OpenedJournal},
 };
 
 use super::{
-    effects::{EffectName, Effects, Ran},
+    effects::{EffectName, Effects, FinishedEffect},
     environment::DaemonEnvironment,
     git_calls::GitCalls,
-    held::{self, Finished, chain},
     home::Home,
-    landing::{oid, told},
+    landing::{describe_error, parse_oid},
+    supervised_command::{self, CommandEnd, error_chain},
 };
 use crate::stream::Subject;
 
@@ -50,22 +51,22 @@ const CHECKOUT_PAUSES: [Duration; 4] = [
 
 /// The checkouts in use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct CheckoutSlots {
     taken: Arc<Mutex<BTreeMap<PathBuf, SessionId>>>,
 }
 
 /// A checkout that is returned to the pool when this value is dropped.
 #[derive(Debug)]
-struct Slot {
+struct CheckoutSlot {
     path: PathBuf,
-    slots: Slots,
+    slots: CheckoutSlots,
 }
 
 /// A pending check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckJob {
     pub(crate) session: SessionId,
-    pub(crate) spec: Spec,
+    pub(crate) spec: SessionSpec,
     pub(crate) snapshot: Snapshot,
     /// The commit whose protected files it uses, if the base of the work is known.
     pub(crate) base: Option<CommitId>,
@@ -82,26 +83,31 @@ pub(crate) struct CheckRunner {
     pub(crate) environment: DaemonEnvironment,
     /// The key of the environment digests. Without it, values cannot be guessed from them.
     pub(crate) key: [u8; 32],
-    pub(crate) slots: Slots,
+    pub(crate) slots: CheckoutSlots,
 }
 
 /// The project and slot of a checkout.
-struct Place {
+struct CheckoutPlace {
     project: Project,
     pool: Pool,
-    slot: Slot,
+    slot: CheckoutSlot,
     name: String,
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type CheckFailure = Box<dyn std::error::Error + Send + Sync>;
 
-impl Place {
+impl CheckoutPlace {
     /// Makes the checkout. Returns whether it is a warm one.
-    fn check_out(&self, git: &Git, job: &CheckJob, snapshot: &Snapshot) -> Result<bool, Failure> {
+    fn check_out(
+        &self,
+        git: &Git,
+        job: &CheckJob,
+        snapshot: &Snapshot,
+    ) -> Result<bool, CheckFailure> {
         let commit = Oid::new(&snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
         let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)
-            .inspect_err(|why| remove_partial(&self.slot.path, &chain(why)))?;
+            .inspect_err(|why| remove_partial(&self.slot.path, &error_chain(why)))?;
         if made.tree.to_string() != snapshot.tree.0 {
             return Err("the checkout is not of the tree that was committed".into());
         }
@@ -110,15 +116,15 @@ impl Place {
 }
 
 /// A check that ended.
-struct CheckRan {
-    ran: Ran,
+struct FinishedCheck {
+    ran: FinishedEffect,
     warm: bool,
     /// The digest of its environment, if this daemon started it.
     environment: Option<String>,
 }
 
 impl CheckJob {
-    pub(crate) fn of(session: &Session, index: u32, key: String) -> Option<CheckJob> {
+    pub(crate) fn from_session(session: &Session, index: u32, key: String) -> Option<CheckJob> {
         let snapshot = session.attempt().verifying.snapshot.clone()?;
         let command = session.spec.checks.get(index as usize)?.clone();
         let (base, spec) = (base_of(session), session.spec.clone());
@@ -137,19 +143,21 @@ pub(super) fn base_of(session: &Session) -> Option<CommitId> {
 
 /// The commit that a check runs on.
 #[derive(Clone, Debug)]
-struct Checked {
+struct CheckTarget {
     snapshot: Snapshot,
     /// How it differs from the work, if it does.
-    overlay: Option<Overlay>,
+    overlay: Option<ProtectedOverlay>,
 }
 
 impl CheckRunner {
     /// Marks the checkout of a check that is still running from before a restart.
     pub(crate) fn claim_running(&self, session: SessionId, key: &str) {
         for retry in 0..=RETRIES {
-            let effect = EffectName::of_session(session, retried(key, retry));
-            let Some(dir) = self.effects.started_now(&effect) else { continue };
-            if let Ok(Looked::Alive { held: Held { cwd, .. } }) = provost_holder::look(&dir) {
+            let effect = EffectName::for_session(session, retry_key(key, retry));
+            let Some(dir) = self.effects.started_blocking(&effect) else { continue };
+            if let Ok(LaunchState::Alive { held: HeldRecord { cwd, .. } }) =
+                provost_holder::inspect(&dir)
+            {
                 self.slots.mark(cwd, session);
             }
         }
@@ -161,66 +169,70 @@ impl CheckRunner {
         job: CheckJob,
         mut cancel: tokio::sync::watch::Receiver<bool>,
     ) -> Receipt {
-        let checked = match self.checked(&job).await {
+        let checked = match self.target(&job).await {
             Ok(checked) => checked,
-            Err(why) => return unfinished(&job, why),
+            Err(why) => return unfinished_job(&job, why),
         };
         for retry in 0..=RETRIES {
-            let key = retried(&job.key, retry);
+            let key = retry_key(&job.key, retry);
             match self.attempt(&job, &checked, &key, &mut cancel).await {
-                Ok(CheckRan { ran: Ran { finished, dir }, warm, environment }) => match finished {
-                    Finished::Ended { exit } => {
-                        let receipt = self.receipt(&job, dir, &exit, warm).await;
-                        return Receipt { environment, overlay: checked.overlay, ..receipt };
+                Ok(FinishedCheck { ran: FinishedEffect { finished, dir }, warm, environment }) => {
+                    match finished {
+                        CommandEnd::Ended { exit } => {
+                            let receipt = self.build_receipt(&job, dir, &exit, warm).await;
+                            return Receipt { environment, overlay: checked.overlay, ..receipt };
+                        }
+                        // A check that was cancelled is not started again.
+                        CommandEnd::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
+                        CommandEnd::Uncertain(why) => return unfinished_job(&job, why),
                     }
-                    // A check that was cancelled is not started again.
-                    Finished::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
-                    Finished::Uncertain(why) => return unfinished(&job, why),
-                },
-                Err(why) => return unfinished(&job, why),
+                }
+                Err(why) => return unfinished_job(&job, why),
             }
         }
-        unfinished(&job, "its holder died repeatedly".to_owned())
+        unfinished_job(&job, "its holder died repeatedly".to_owned())
     }
 
     async fn attempt(
         &self,
         job: &CheckJob,
-        checked: &Checked,
+        checked: &CheckTarget,
         key: &str,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
-    ) -> Result<CheckRan, String> {
-        let effect = EffectName::of_session(job.session, key);
-        let found = match self.effects.started(&effect).await.map_err(|why| chain(&why))? {
-            Some(dir) => held::looked(&dir).await.map_err(|why| chain(&why))?,
-            None => Looked::Absent,
+    ) -> Result<FinishedCheck, String> {
+        let effect = EffectName::for_session(job.session, key);
+        let found = match self.effects.started(&effect).await.map_err(|why| error_chain(&why))? {
+            Some(dir) => {
+                supervised_command::read_launch(&dir).await.map_err(|why| error_chain(&why))?
+            }
+            None => LaunchState::Absent,
         };
-        let begins = matches!(found, Looked::Absent);
+        let begins = matches!(found, LaunchState::Absent);
         let (slot, warm) = match found {
-            Looked::Absent => {
+            LaunchState::Absent => {
                 let (slot, warm) = self.check_out(job, checked, &effect, cancel).await?;
                 (Some(slot), warm)
             }
-            Looked::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
-            Looked::Starting { .. }
-            | Looked::Ended { .. }
-            | Looked::HolderDied { .. }
-            | Looked::OtherBoot { .. } => (None, true),
+            LaunchState::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
+            LaunchState::Starting { .. }
+            | LaunchState::Ended { .. }
+            | LaunchState::HolderDied { .. }
+            | LaunchState::OtherBoot { .. } => (None, true),
         };
         let cwd = slot.as_ref().map(|slot| slot.path.clone()).unwrap_or_default();
         let spec = self.hold_spec(job, cwd);
-        let ran = self.effects.run(&effect, spec, cancel).await.map_err(|why| chain(&why))?;
+        let ran = self.effects.run(&effect, spec, cancel).await.map_err(|why| error_chain(&why))?;
         drop(slot);
         let environment =
-            begins.then(|| digest(&self.key, &self.environment.of_command(&job.spec)));
-        Ok(CheckRan { ran, warm, environment })
+            begins.then(|| environment_digest(&self.key, &self.environment.for_command(&job.spec)));
+        Ok(FinishedCheck { ran, warm, environment })
     }
 
     fn hold_spec(&self, job: &CheckJob, cwd: PathBuf) -> HoldSpec {
         let argv = ["/bin/sh", "-c", &job.command].map(str::to_owned).to_vec();
         let bounds = &job.spec.bounds;
         HoldSpec {
-            env: self.environment.of_command(&job.spec),
+            env: self.environment.for_command(&job.spec),
             output_limit: bounds.check_output,
             on_limit: OnLimit::End,
             time_limit_ms: Some(bounds.check_time_ms),
@@ -232,27 +244,28 @@ impl CheckRunner {
 
     /// Returns the commit to check: the work with its protected and trust-relevant files as of the
     /// base, so that no work weakens its own checks.
-    async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
-        let git = self.git_calls.settled(Subject::Session(job.session)).await;
+    async fn target(&self, job: &CheckJob) -> Result<CheckTarget, String> {
+        let git = self.git_calls.settled_git(Subject::Session(job.session)).await;
         let job = job.clone();
-        held::blocking(move || {
+        supervised_command::blocking(move || {
             let snapshot = job.snapshot.clone();
             let Some((base, top)) = job.base.zip(job.spec.work.top()) else {
-                return Ok(Checked { snapshot, overlay: None });
+                return Ok(CheckTarget { snapshot, overlay: None });
             };
-            let project = Project::find(&git, Path::new(top)).map_err(|why| chain(&why))?;
-            let (begun, work) = (oid(&base)?, oid(&snapshot.commit)?);
-            let versions = Versions { base: &begun, work: &work };
-            let patterns = held_patterns(&job.spec.protected);
-            let made = overlay(&git, &project, versions, &patterns).map_err(told)?;
+            let project = Project::find(&git, Path::new(top)).map_err(|why| error_chain(&why))?;
+            let (begun, work) = (parse_oid(&base)?, parse_oid(&snapshot.commit)?);
+            let versions = CommitPair { base: &begun, work: &work };
+            let patterns = approval_patterns(&job.spec.protected);
+            let made = overlay(&git, &project, versions, &patterns).map_err(describe_error)?;
             Ok(match made {
-                None => Checked { snapshot, overlay: None },
+                None => CheckTarget { snapshot, overlay: None },
                 Some(made) => {
                     let tree = TreeId(made.tree.to_string());
                     let commit = CommitId(made.commit.to_string());
                     let files = made.files.iter().take(MAX_LEFT_OUT).map(ToString::to_string);
-                    let overlay = Overlay { base, tree: tree.clone(), files: files.collect() };
-                    Checked { snapshot: Snapshot { commit, tree }, overlay: Some(overlay) }
+                    let overlay =
+                        ProtectedOverlay { base, tree: tree.clone(), files: files.collect() };
+                    CheckTarget { snapshot: Snapshot { commit, tree }, overlay: Some(overlay) }
                 }
             })
         })
@@ -262,17 +275,17 @@ impl CheckRunner {
     async fn check_out(
         &self,
         job: &CheckJob,
-        checked: &Checked,
+        checked: &CheckTarget,
         effect: &EffectName,
         cancel: &tokio::sync::watch::Receiver<bool>,
-    ) -> Result<(Slot, bool), String> {
+    ) -> Result<(CheckoutSlot, bool), String> {
         let mut pauses = CHECKOUT_PAUSES.into_iter();
         // Kept until a usable one is found, so that none of them is taken again.
         let mut unusable = Vec::new();
         loop {
             let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
             let made = self.git_calls.write(effect.clone(), move |git| {
-                let place = runner.place(git, &job).map_err(|why| chain(&*why))?;
+                let place = runner.find_place(git, &job).map_err(|why| error_chain(&*why))?;
                 let made = place.check_out(git, &job, &snapshot);
                 Ok::<_, String>((place.slot, made))
             });
@@ -281,12 +294,14 @@ impl CheckRunner {
                 Ok(warm) => return Ok((slot, warm)),
                 Err(why) => why,
             };
-            let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::may_pass);
-            let why = chain(&*why);
+            let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::is_transient);
+            let why = error_chain(&*why);
             // Another slot has the same shortage: the whole check is retried later.
             let is_short = Shortage::from_text(&why).is_some();
             match pauses.next() {
-                Some(pause) if passes && !is_short && !*cancel.borrow() => held::pause(pause).await,
+                Some(pause) if passes && !is_short && !*cancel.borrow() => {
+                    supervised_command::sleep(pause).await
+                }
                 _ => return Err(why),
             }
             unusable.push(slot);
@@ -294,11 +309,11 @@ impl CheckRunner {
     }
 
     /// Finds a free slot for a checkout.
-    fn place(&self, git: &Git, job: &CheckJob) -> Result<Place, Failure> {
+    fn find_place(&self, git: &Git, job: &CheckJob) -> Result<CheckoutPlace, CheckFailure> {
         let (top, tree) = match &job.spec.work {
-            Work::InPlace { top } => (top, None),
-            Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
-            Work::Plain | Work::Detached { .. } => {
+            WorkLocation::InPlace { top } => (top, None),
+            WorkLocation::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
+            WorkLocation::Plain | WorkLocation::Detached { .. } => {
                 return Err("the work is not in a git repository".into());
             }
         };
@@ -309,13 +324,13 @@ impl CheckRunner {
         if let Some((path, branch)) = tree {
             let branch = BranchName::new(branch)?;
             let found = worktree_find(git, &project, Path::new(path), &branch)?;
-            pool = found.into_iter().fold(pool, Pool::for_work_in);
+            pool = found.into_iter().fold(pool, Pool::with_worktree);
         }
-        let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
-        Ok(Place { project, pool, slot, name })
+        let (slot, name) = self.slots.take_free(&root.canonicalize()?, job.session);
+        Ok(CheckoutPlace { project, pool, slot, name })
     }
 
-    async fn receipt(
+    async fn build_receipt(
         &self,
         job: &CheckJob,
         dir: PathBuf,
@@ -323,12 +338,12 @@ impl CheckRunner {
         warm: bool,
     ) -> Receipt {
         let (path, started) = (dir.join(journal::JOURNAL_FILE), dir.clone());
-        let (printed, began) = held::blocking(move || {
-            let began = match provost_holder::look(&started) {
-                Ok(Looked::Ended { held: Some(held), .. }) => Some(held.started_mono_ms),
+        let (printed, began) = supervised_command::blocking(move || {
+            let began = match provost_holder::inspect(&started) {
+                Ok(LaunchState::Ended { held: Some(held), .. }) => Some(held.started_mono_ms),
                 Ok(_) | Err(_) => None,
             };
-            (printed(&path), began)
+            (read_output(&path), began)
         })
         .await;
         let end = check_end(exit);
@@ -349,29 +364,29 @@ impl CheckRunner {
     }
 }
 
-impl Slots {
+impl CheckoutSlots {
     fn mark(&self, path: PathBuf, session: SessionId) {
         self.taken.lock().expect("no holder of the lock panics").insert(path, session);
     }
 
-    fn take(&self, path: PathBuf, session: SessionId) -> Slot {
+    fn take(&self, path: PathBuf, session: SessionId) -> CheckoutSlot {
         self.mark(path.clone(), session);
-        Slot { path, slots: self.clone() }
+        CheckoutSlot { path, slots: self.clone() }
     }
 
     /// Takes the first free checkout of a project.
-    fn free(&self, root: &Path, session: SessionId) -> (Slot, String) {
+    fn take_free(&self, root: &Path, session: SessionId) -> (CheckoutSlot, String) {
         let mut taken = self.taken.lock().expect("no holder of the lock panics");
         let (path, name) = (0..)
             .map(|no: u32| (root.join(no.to_string()), no.to_string()))
             .find(|(path, _)| !taken.contains_key(path))
             .expect("there are more numbers than checks");
         taken.insert(path.clone(), session);
-        (Slot { path, slots: self.clone() }, name)
+        (CheckoutSlot { path, slots: self.clone() }, name)
     }
 }
 
-impl Drop for Slot {
+impl Drop for CheckoutSlot {
     fn drop(&mut self) {
         self.slots.taken.lock().expect("no holder of the lock panics").remove(&self.path);
     }
@@ -386,7 +401,7 @@ fn remove_partial(checkout: &Path, why: &str) {
 }
 
 /// Digests an environment, independent of the order of its variables.
-fn digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
+fn environment_digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
     let mut sorted: Vec<&(String, String)> = variables.iter().collect();
     sorted.sort();
     let mut hasher = blake3::Hasher::new_keyed(key);
@@ -396,29 +411,29 @@ fn digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-fn retried(key: &str, retry: u32) -> String {
+fn retry_key(key: &str, retry: u32) -> String {
     if retry == 0 { key.to_owned() } else { format!("{key}-r{retry}") }
 }
 
 pub(super) fn check_end(exit: &ExitRecord) -> CheckEnd {
     match (exit.ended_by, &exit.end) {
-        (EndedBy::TimeLimit, _) => CheckEnd::TimeLimit,
-        (EndedBy::OutputLimit, _) => CheckEnd::OutputLimit,
-        (EndedBy::Stop | EndedBy::HolderFault, _) => {
+        (EndCause::TimeLimit, _) => CheckEnd::TimeLimit,
+        (EndCause::OutputLimit, _) => CheckEnd::OutputLimit,
+        (EndCause::Stop | EndCause::HolderFault, _) => {
             CheckEnd::Unfinished("it was ended".to_owned())
         }
-        (EndedBy::Itself, End::Exited { code }) => CheckEnd::Exit(*code),
-        (EndedBy::Itself, End::Signalled { signal }) => CheckEnd::Signal(*signal),
-        (EndedBy::Itself, End::NotStarted { error }) => CheckEnd::Unfinished(error.clone()),
+        (EndCause::Itself, ProcessEnd::Exited { code }) => CheckEnd::Exit(*code),
+        (EndCause::Itself, ProcessEnd::Signalled { signal }) => CheckEnd::Signal(*signal),
+        (EndCause::Itself, ProcessEnd::NotStarted { error }) => CheckEnd::Unfinished(error.clone()),
     }
 }
 
-fn unfinished(job: &CheckJob, why: String) -> Receipt {
-    unfinished_on(&job.command, job.snapshot.tree.clone(), why)
+fn unfinished_job(job: &CheckJob, why: String) -> Receipt {
+    unfinished_receipt(&job.command, job.snapshot.tree.clone(), why)
 }
 
 /// Returns the receipt of a check with an unknown result.
-pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt {
+pub(super) fn unfinished_receipt(command: &str, tree: TreeId, why: String) -> Receipt {
     Receipt {
         command: command.to_owned(),
         tree,
@@ -434,19 +449,19 @@ pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt
 }
 
 /// How many bytes of the end of a failing check's output go into its receipt.
-const TAIL: usize = 4 << 10;
+const TAIL_BYTES: usize = 4 << 10;
 
 /// Digests the output of a check, both channels in the order of the journal, and returns its end as
 /// text.
-fn printed(journal: &Path) -> Option<(String, String)> {
-    let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
+fn read_output(journal: &Path) -> Option<(String, String)> {
+    let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(journal, 0) else { return None };
     let (mut hasher, mut tail) = (blake3::Hasher::new(), Vec::new());
     for frame in reader {
         let frame = frame.ok()?;
-        if matches!(frame.channel, Channel::Stdout | Channel::Stderr) {
+        if matches!(frame.channel, JournalChannel::Stdout | JournalChannel::Stderr) {
             hasher.update(&frame.payload);
             tail.extend_from_slice(&frame.payload);
-            tail.drain(..tail.len().saturating_sub(TAIL));
+            tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
         }
     }
     let tail = provost_git::printable(&tail).trim_end().to_owned();

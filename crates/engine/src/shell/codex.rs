@@ -10,19 +10,19 @@ use std::{
 };
 
 pub use provost_agents::home::SCRUBBED_VARIABLES;
-use provost_agents::home::{self, SessionHome, ToolServer, Trust};
+use provost_agents::home::{self, RepositoryTrust, SessionHome, ToolServer};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Approvals, Driver, Sandbox, Session, Settings},
+    session::{AgentSettings, Approvals, Driver, Sandbox, Session},
 };
 use provost_drivers::{
-    codex::{LISTENS, Version},
+    codex::{CodexVersion, LISTENS},
     mcp,
 };
-use provost_holder::{Door, HoldSpec, Relay, StdinMode, spec::MARK};
+use provost_holder::{HoldSpec, Relay, RelayListener, StdinMode, spec::MARK};
 use provost_watch::hooks;
 
-use super::{executor::cwd_of, held::chain, home::Home};
+use super::{executor::cwd_of, home::Home, supervised_command::error_chain};
 
 /// Names the directory for an agent's reports if its sandbox blocks every connection.
 pub const DROP_VARIABLE: &str = "PROVOST_DROP";
@@ -39,7 +39,7 @@ const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_
 
 /// Adds what Codex needs to the spec of a launch. Calling it again for a launch that was begun
 /// before has the same result.
-pub(crate) fn equip(
+pub(crate) fn prepare_launch(
     home: &Home,
     program: &Path,
     session: &Session,
@@ -57,12 +57,12 @@ pub(crate) fn equip(
         private_directory(directory)
             .map_err(|why| format!("make {}: {why}", directory.display()))?;
     }
-    let prepared = prepare(&place, session, program)?;
+    let prepared = prepare_home(&place, session, program)?;
     spec.env.retain(|(name, _)| !SCRUBBED_VARIABLES.contains(&name.as_str()));
-    set(spec, "TMPDIR", &temporary);
-    set(spec, DROP_VARIABLE, &drop_box);
+    set_variable(spec, "TMPDIR", &temporary);
+    set_variable(spec, DROP_VARIABLE, &drop_box);
     for (name, value) in prepared.environment() {
-        set(spec, name, value);
+        set_variable(spec, name, value);
     }
     match driver {
         Driver::CodexExec => {
@@ -73,24 +73,24 @@ pub(crate) fn equip(
         }
         Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session, launch)),
         Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => {
-            listen(home, session, launch, spec);
+            listen_on_socket(home, session, launch, spec);
         }
     }
     Ok(())
 }
 
 /// Returns the socket on which a launch's holder lets users attach to Codex.
-pub fn door(home: &Home, launch: LaunchId) -> PathBuf {
+pub fn attach_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("a{}.sock", launch.no))
 }
 
 /// Returns the path on which Codex starts to listen. Its holder moves the socket away from there.
-fn socket(home: &Home, launch: LaunchId) -> PathBuf {
+fn listen_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("l{}.sock", launch.no))
 }
 
 /// Returns the variables that every Codex of a session has: its own home and temporary directory.
-pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
+pub fn session_environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
     let place = home.agent(session);
     [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
 }
@@ -100,9 +100,9 @@ pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf);
 ///
 /// The agent can point the link anywhere. So only a socket of this user that no process serves is
 /// removed, and only an empty lock beside it.
-pub(crate) fn sweep(home: &Home, launch: LaunchId) {
-    fs::remove_file(door(home, launch)).ok();
-    let link = socket(home, launch);
+pub(crate) fn remove_remains(home: &Home, launch: LaunchId) {
+    fs::remove_file(attach_socket(home, launch)).ok();
+    let link = listen_socket(home, launch);
     let Ok(real) = fs::read_link(&link) else { return };
     fs::remove_file(link).ok();
     let own = |path: &Path, is: fn(&fs::Metadata) -> bool| {
@@ -124,7 +124,11 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prepared, String> {
+fn prepare_home(
+    place: &Path,
+    session: &Session,
+    program: &Path,
+) -> Result<home::PreparedHome, String> {
     let carried = &session.spec.agent.carried;
     let worktree = PathBuf::from(cwd_of(session));
     let root = provost_trust::find_top(&worktree).unwrap_or_else(|| worktree.clone());
@@ -132,43 +136,43 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
         dir: place.join("codex"),
         codex_home: carried.agent_home.as_ref().map(PathBuf::from),
         user_home: PathBuf::from(&carried.user_home),
-        trust: trust(session, &root, &worktree),
+        trust: worktree_trust(session, &root, &worktree),
         worktree,
         root,
         skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
-        tools: tools(session, program),
+        tools: tool_server(session, program),
         settings: Default::default(),
     };
-    home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
+    home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", error_chain(&why)))
 }
 
 /// Decides whether Codex trusts a worktree. One with a `.codex` is trusted only while its content
 /// is exactly what the user trusts. It is compared before each launch, because an agent may have
 /// changed it since. A worktree without one has nothing that trust would start, and without trust
 /// Codex would ignore its `AGENTS.md`.
-fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
+fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> RepositoryTrust {
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();
     let found = found.map(|digest| digest.to_string());
     let agreed = agent.carried.trusted_files.is_some() && agent.carried.trusted_files == found;
     if agreed || agent.settings.accept_trust {
-        return Trust::Trusted;
+        return RepositoryTrust::Trusted;
     }
     // On its own screen Codex asks the user.
     let on_screen = agent.driver == Driver::CodexTerminal;
     match (provost_trust::has_agent_files(root, worktree), on_screen) {
-        (true, true) => Trust::Asked,
-        (true, false) => Trust::Untrusted,
-        (false, true) => Trust::AsUserSays,
-        (false, false) => Trust::Trusted,
+        (true, true) => RepositoryTrust::AskUser,
+        (true, false) => RepositoryTrust::Untrusted,
+        (false, true) => RepositoryTrust::UserDefault,
+        (false, false) => RepositoryTrust::Trusted,
     }
 }
 
 /// Returns the MCP server for drivers that take tools only that way. The app-server has taken them
 /// at the start of a thread since before the oldest supported version.
-fn tools(session: &Session, program: &Path) -> Option<ToolServer> {
+fn tool_server(session: &Session, program: &Path) -> Option<ToolServer> {
     let member = session.spec.agent.settings.member;
-    let role = member.map(|member| member.role.word());
+    let role = member.map(|member| member.role.as_str());
     let role = role.into_iter().flat_map(|role| ["--role".to_owned(), role.to_owned()]);
     match session.spec.agent.driver {
         Driver::CodexExec | Driver::CodexTerminal => Some(ToolServer {
@@ -184,30 +188,30 @@ fn tools(session: &Session, program: &Path) -> Option<ToolServer> {
 
 /// Listens on a socket, where users can attach to the thread. Older versions use their standard
 /// streams.
-fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
+fn listen_on_socket(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
     spec.argv.push("app-server".to_owned());
-    if !listens(session.spec.agent.version.as_deref()) {
+    if !supports_attach(session.spec.agent.version.as_deref()) {
         return;
     }
-    let socket = socket(home, launch);
+    let socket = listen_socket(home, launch);
     spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
     spec.stdin = StdinMode::Null;
-    let door = Door { socket: door(home, launch) };
+    let door = RelayListener { socket: attach_socket(home, launch) };
     spec.relay = Some(Relay { socket, door: Some(door) });
 }
 
 /// Whether this version lets users attach.
-pub fn listens(version: Option<&str>) -> bool {
-    version.and_then(Version::parse).is_some_and(|version| version >= LISTENS)
+pub fn supports_attach(version: Option<&str>) -> bool {
+    version.and_then(CodexVersion::parse).is_some_and(|version| version >= LISTENS)
 }
 
 fn exec_arguments(session: &Session) -> Vec<String> {
     let settings = &session.spec.agent.settings;
     debug_assert!(settings.approvals == Approvals::Never, "exec never asks");
-    let mut arguments = words(&["exec", "--json", "--skip-git-repo-check"]);
+    let mut arguments = to_strings(&["exec", "--json", "--skip-git-repo-check"]);
     arguments.extend(common_arguments(settings));
     if let Some(thread) = &session.thread {
-        arguments.extend(words(&["resume", thread]));
+        arguments.extend(to_strings(&["resume", thread]));
     }
     // The instruction is on standard input.
     arguments.push("-".to_owned());
@@ -227,39 +231,39 @@ fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Ve
     // A conversation without a turn was never written, so there is nothing to resume.
     let thread = if session.turns > 0 { session.thread.as_ref() } else { None };
     if let Some(thread) = thread {
-        arguments.extend(words(&["resume", thread]));
+        arguments.extend(to_strings(&["resume", thread]));
     }
-    arguments.extend(words(&["-c", "features.daemon_auto_start=false"]));
-    arguments.extend(words(&["--ask-for-approval", approvals]));
+    arguments.extend(to_strings(&["-c", "features.daemon_auto_start=false"]));
+    arguments.extend(to_strings(&["--ask-for-approval", approvals]));
     arguments.extend(common_arguments(settings));
     let quoted = shell_quoted(&program.display().to_string());
-    arguments.extend(hooks::arguments(&format!("{quoted} {HOOK_COMMAND}")));
-    if let Some(given) = session.given(launch) {
-        arguments.extend(words(&["--", &given.text]));
+    arguments.extend(hooks::launch_arguments(&format!("{quoted} {HOOK_COMMAND}")));
+    if let Some(given) = session.command_line_message(launch) {
+        arguments.extend(to_strings(&["--", &given.text]));
     }
     arguments
 }
 
-fn common_arguments(settings: &Settings) -> Vec<String> {
+fn common_arguments(settings: &AgentSettings) -> Vec<String> {
     let sandbox = match settings.sandbox {
         Sandbox::ReadOnly => "read-only",
         Sandbox::WorkspaceWrite => "workspace-write",
         Sandbox::FullAccess => "danger-full-access",
     };
-    let mut arguments = words(&["--sandbox", sandbox]);
+    let mut arguments = to_strings(&["--sandbox", sandbox]);
     if let Some(model) = &settings.model {
-        arguments.extend(words(&["--model", model]));
+        arguments.extend(to_strings(&["--model", model]));
     }
     if let Some(effort) = &settings.effort {
-        arguments.extend(words(&["-c", &format!("model_reasoning_effort={effort:?}")]));
+        arguments.extend(to_strings(&["-c", &format!("model_reasoning_effort={effort:?}")]));
     }
     if settings.network {
-        arguments.extend(words(&["-c", "sandbox_workspace_write.network_access=true"]));
+        arguments.extend(to_strings(&["-c", "sandbox_workspace_write.network_access=true"]));
     }
     arguments
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -268,7 +272,7 @@ pub(crate) fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn set(spec: &mut HoldSpec, name: &str, value: &Path) {
+fn set_variable(spec: &mut HoldSpec, name: &str, value: &Path) {
     spec.env.retain(|(known, _)| known != name);
     spec.env.push((name.to_owned(), value.display().to_string()));
 }
@@ -284,16 +288,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sweep_removes_only_sockets_that_no_process_serves() {
+    fn sweep_removes_only_dead_sockets() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path());
         let launch: LaunchId = "01a1e323-29f4-7713-a950-131315b2a3b9.l1".parse().unwrap();
         fs::create_dir_all(home.agent(launch.session)).unwrap();
         let at = |name: &str| dir.path().join(name);
         let swept = |target: &Path| {
-            symlink(target, socket(&home, launch)).unwrap();
-            sweep(&home, launch);
-            assert!(fs::symlink_metadata(socket(&home, launch)).is_err(), "the link is removed");
+            symlink(target, listen_socket(&home, launch)).unwrap();
+            remove_remains(&home, launch);
+            assert!(
+                fs::symlink_metadata(listen_socket(&home, launch)).is_err(),
+                "the link is removed"
+            );
             !target.exists()
         };
         fs::write(at("thesis.txt"), "text").unwrap();

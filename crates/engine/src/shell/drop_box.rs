@@ -14,16 +14,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_api::{Code, ReportRequest};
+use provost_api::{ErrorCode, ReportRequest};
 use provost_core::{ids::LaunchId, session::Reporter};
 use provost_sys::{agent_file, private};
 
 use super::{
-    executor::World,
-    handle::{Ask, Handle},
-    held,
+    executor::EngineWorld,
+    handle::{EngineHandle, EngineRequest},
     home::Home,
-    watch,
+    supervised_command, watch,
 };
 use crate::report;
 
@@ -38,7 +37,7 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// A report that waits in the box.
 #[derive(Debug)]
-struct Dropped {
+struct DroppedReport {
     path: PathBuf,
     launch: LaunchId,
     key: String,
@@ -46,12 +45,12 @@ struct Dropped {
 }
 
 /// Returns the path of the box in the home.
-pub fn of_home(home: &Path) -> PathBuf {
+pub fn home_box(home: &Path) -> PathBuf {
     Home::new(home).drop_box()
 }
 
 /// Puts a report of a launch into a box.
-pub fn put(
+pub fn put_report(
     directory: &Path,
     launch: LaunchId,
     key: &str,
@@ -68,41 +67,50 @@ pub fn put(
 
 /// Sends every report in the home's box to the owner, or those of one launch from both of its
 /// boxes. Files that are not reports are left alone.
-pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>) {
-    empty_one(world, handle, &world.home.drop_box(), only).await;
+pub(crate) async fn collect_reports(
+    world: &EngineWorld,
+    handle: &EngineHandle,
+    only: Option<LaunchId>,
+) {
+    collect_box(world, handle, &world.home.drop_box(), only).await;
     if let Some(launch) = only {
-        empty_one(world, handle, &world.home.agent_drop_box(launch.session), only).await;
+        collect_box(world, handle, &world.home.agent_drop_box(launch.session), only).await;
     }
 }
 
-async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Option<LaunchId>) {
+async fn collect_box(
+    world: &EngineWorld,
+    handle: &EngineHandle,
+    directory: &Path,
+    only: Option<LaunchId>,
+) {
     let (home, place) = (world.home.clone(), directory.to_owned());
-    let found = held::blocking(move || {
-        let mut found = waiting(&place, only);
-        found.retain(|dropped| is_its_box(&home, &place, dropped.launch));
+    let found = supervised_command::blocking(move || {
+        let mut found = read_reports(&place, only);
+        found.retain(|dropped| may_use_box(&home, &place, dropped.launch));
         found
     });
     for dropped in found.await {
         if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
             continue;
         }
-        if take(world, handle, &dropped).await {
+        if record_report(world, handle, &dropped).await {
             // A file that stays is recognised by its key the next time.
-            held::blocking(move || fs::remove_file(&dropped.path)).await.ok();
+            supervised_command::blocking(move || fs::remove_file(&dropped.path)).await.ok();
         }
     }
 }
 
 /// Whether a launch may use this box. A session's own box is out of reach of other agents'
 /// sandboxes; the home's may not be.
-fn is_its_box(home: &Home, directory: &Path, launch: LaunchId) -> bool {
+fn may_use_box(home: &Home, directory: &Path, launch: LaunchId) -> bool {
     let own = home.agent_drop_box(launch.session);
     directory == own || !own.exists()
 }
 
 /// Detects changes of a session's box, so that the box is not read on every line of its agent.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct DropBoxWatch {
     settled: Option<i128>,
 }
 
@@ -110,7 +118,7 @@ pub(crate) struct Watch {
 /// ms.
 const STEP_NS: i128 = 50_000_000;
 
-impl Watch {
+impl DropBoxWatch {
     /// Whether the box may have new files since it was last read, at this moment of the wall clock.
     pub(crate) fn changed(&mut self, directory: &Path, now_ms: i64) -> bool {
         let Ok(about) = fs::symlink_metadata(directory) else { return false };
@@ -125,40 +133,47 @@ impl Watch {
 }
 
 /// Records a report under its key, so that it counts once however often it is read.
-async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
+async fn record_report(
+    world: &EngineWorld,
+    handle: &EngineHandle,
+    dropped: &DroppedReport,
+) -> bool {
     let actor = format!("drop/{}", dropped.launch);
     // The same key as over the socket, where the same report may have arrived.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     if let Some(hook) = &dropped.report.hook {
-        let taken = watch::take(world, handle, dropped.launch, hook, &actor, &key).await;
-        return !matches!(taken, Err(error) if error.code == Code::Unreachable);
+        let taken = watch::take_hook_event(world, handle, dropped.launch, hook, &actor, &key).await;
+        return !matches!(taken, Err(error) if error.code == ErrorCode::Unreachable);
     }
-    match report::testimony(&dropped.report) {
+    match report::parse_testimony(&dropped.report) {
         // An unreadable report is dropped.
         Err(_) => true,
         Ok(testimony) => {
-            let from = Reporter::Dropped(dropped.launch);
-            let ask = Ask::Report { session: None, from, testimony };
-            match handle.ask(ask, &actor, Some(key)).await {
+            let from = Reporter::DropBox(dropped.launch);
+            let ask = EngineRequest::Report { session: None, from, testimony };
+            match handle.request(ask, &actor, Some(key)).await {
                 Ok(_) => true,
                 // The launch's budget is used up, which its session shows. The file would be
                 // refused again.
-                Err(error) => error.code == Code::Refused,
+                Err(error) => error.code == ErrorCode::Refused,
             }
         }
     }
 }
 
 /// Reads the reports in the box, oldest first.
-fn waiting(directory: &Path, only: Option<LaunchId>) -> Vec<Dropped> {
+fn read_reports(directory: &Path, only: Option<LaunchId>) -> Vec<DroppedReport> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let mut found: Vec<(std::time::SystemTime, Dropped)> =
-        entries.filter_map(|entry| read(entry.path(), only)).take(MAX_REPORTS).collect();
+    let mut found: Vec<(std::time::SystemTime, DroppedReport)> =
+        entries.filter_map(|entry| read_report(entry.path(), only)).take(MAX_REPORTS).collect();
     found.sort_by_key(|(written, _)| *written);
     found.into_iter().map(|(_, dropped)| dropped).collect()
 }
 
-fn read(path: PathBuf, only: Option<LaunchId>) -> Option<(std::time::SystemTime, Dropped)> {
+fn read_report(
+    path: PathBuf,
+    only: Option<LaunchId>,
+) -> Option<(std::time::SystemTime, DroppedReport)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
     let (launch, key) = name.split_once('~')?;
     let (launch, key) = (launch.parse().ok()?, key.to_owned());
@@ -169,5 +184,5 @@ fn read(path: PathBuf, only: Option<LaunchId>) -> Option<(std::time::SystemTime,
     let bytes = agent_file::read(&path, MAX_REPORT).ok()?;
     let report: ReportRequest = serde_json::from_slice(&bytes).ok()?;
     let own = report.launch.as_deref() == Some(format!("{launch}").as_str());
-    own.then_some((written, Dropped { path, launch, key, report }))
+    own.then_some((written, DroppedReport { path, launch, key, report }))
 }

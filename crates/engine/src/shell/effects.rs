@@ -14,15 +14,15 @@ use provost_core::{
     run, session,
     shortage::Shortage,
 };
-use provost_holder::{End, EndedBy, ExitRecord, HoldSpec, Looked};
+use provost_holder::{EndCause, ExitRecord, HoldSpec, LaunchState, ProcessEnd};
 use tokio::sync::watch;
 
 use super::{
     clock::wall_ms,
-    handle::Teller,
-    held::{self, Error, Finished, Holders, OnFullDisk, SURVIVOR_GRACE},
+    handle::ObservationSender,
     home::Home,
-    start_record::{CutOffStart, Loaded, StartRecord, StartRecords},
+    start_record::{CutOffStart, LoadedRecord, StartRecord, StartRecords},
+    supervised_command::{self, CommandEnd, Error, Holders, OnFullDisk, SURVIVOR_GRACE},
 };
 
 use crate::stream::Subject;
@@ -63,11 +63,11 @@ pub(crate) struct EffectName {
 }
 
 impl EffectName {
-    pub(crate) fn of_session(session: SessionId, key: impl Into<String>) -> EffectName {
+    pub(crate) fn for_session(session: SessionId, key: impl Into<String>) -> EffectName {
         EffectName { owner: EffectOwner::Session(session), key: key.into() }
     }
 
-    pub(crate) fn of_run(run: RunId, key: impl Into<String>) -> EffectName {
+    pub(crate) fn for_run(run: RunId, key: impl Into<String>) -> EffectName {
         EffectName { owner: EffectOwner::Run(run), key: key.into() }
     }
 
@@ -84,8 +84,8 @@ impl fmt::Display for EffectName {
 
 /// An effect that ended, and the directory of its holder.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) finished: Finished,
+pub(crate) struct FinishedEffect {
+    pub(crate) finished: CommandEnd,
     pub(crate) dir: PathBuf,
 }
 
@@ -95,11 +95,16 @@ pub(crate) struct Effects {
     home: Home,
     records: StartRecords,
     holders: Holders,
-    teller: Teller,
+    teller: ObservationSender,
 }
 
 impl Effects {
-    pub(crate) fn new(home: &Home, key: &[u8; 32], holders: &Holders, teller: &Teller) -> Effects {
+    pub(crate) fn new(
+        home: &Home,
+        key: &[u8; 32],
+        holders: &Holders,
+        teller: &ObservationSender,
+    ) -> Effects {
         Effects {
             home: home.clone(),
             records: StartRecords::new(home, key),
@@ -110,15 +115,15 @@ impl Effects {
 
     /// Returns the directory of an effect that Provost has started, or was about to start.
     pub(crate) async fn started(&self, effect: &EffectName) -> Result<Option<PathBuf>, Error> {
-        let record = self.recorded(effect).await?;
+        let record = self.load_record(effect).await?;
         Ok(record.map(|record| self.directory(&record)))
     }
 
     /// Like [`Effects::started`], for a caller that may block. A forged record counts as missing.
-    pub(crate) fn started_now(&self, effect: &EffectName) -> Option<PathBuf> {
+    pub(crate) fn started_blocking(&self, effect: &EffectName) -> Option<PathBuf> {
         match self.records.load(&effect.name()) {
-            Ok(Loaded::Valid(record)) => Some(self.directory(&record)),
-            Ok(Loaded::Missing | Loaded::Forged) | Err(_) => None,
+            Ok(LoadedRecord::Valid(record)) => Some(self.directory(&record)),
+            Ok(LoadedRecord::Missing | LoadedRecord::Forged) | Err(_) => None,
         }
     }
 
@@ -128,7 +133,7 @@ impl Effects {
         effect: &EffectName,
         spec: HoldSpec,
         cancel: &mut watch::Receiver<bool>,
-    ) -> Result<Ran, Error> {
+    ) -> Result<FinishedEffect, Error> {
         self.run_with(effect, spec, OnFullDisk::Wait, cancel).await
     }
 
@@ -139,9 +144,13 @@ impl Effects {
         effect: &EffectName,
         spec: HoldSpec,
         ended_cleanly: EndedCleanly,
-    ) -> Result<Ran, Error> {
-        if let Some(record) = self.recorded(effect).await? {
-            held::none_left(&self.holders.traces(&self.directory(&record)), SURVIVOR_GRACE).await?;
+    ) -> Result<FinishedEffect, Error> {
+        if let Some(record) = self.load_record(effect).await? {
+            supervised_command::end_all_processes(
+                &self.holders.traces(&self.directory(&record)),
+                SURVIVOR_GRACE,
+            )
+            .await?;
             let record = self.with_cut_off(record, ended_cleanly).await?;
             if record.cut_off.is_empty() {
                 self.remove(record).await?;
@@ -156,8 +165,8 @@ impl Effects {
     /// Replaces the record of a start that was cut off by that of a new one, which remembers it at every moment.
     async fn replace(&self, record: StartRecord, spec: &HoldSpec) -> Result<StartRecord, Error> {
         let record = self.store(record).await?;
-        self.free(&self.directory(&record)).await?;
-        let new = StartRecord::of_effect(record.name, spec);
+        self.remove_unstarted(&self.directory(&record)).await?;
+        let new = StartRecord::for_effect(record.name, spec);
         let mut new = new.map_err(|why| Error::Record(why.to_string()))?;
         new.cut_off = record.cut_off;
         self.store(new).await
@@ -170,20 +179,20 @@ impl Effects {
         ended_cleanly: EndedCleanly,
     ) -> Result<StartRecord, Error> {
         let dir = self.directory(&record);
-        let ended_wall_ms = match held::looked(&dir).await? {
-            Looked::Absent => return Ok(record),
-            Looked::Ended { exit, .. } => {
+        let ended_wall_ms = match supervised_command::read_launch(&dir).await? {
+            LaunchState::Absent => return Ok(record),
+            LaunchState::Ended { exit, .. } => {
                 let wall_ms = exit.wall_ms;
-                if held::blocking(move || ended_cleanly(&dir, &exit)).await {
+                if supervised_command::blocking(move || ended_cleanly(&dir, &exit)).await {
                     return Ok(record);
                 }
                 // Its last millisecond counts too.
                 wall_ms.saturating_add(1)
             }
-            Looked::Starting { .. }
-            | Looked::Alive { .. }
-            | Looked::HolderDied { .. }
-            | Looked::OtherBoot { .. } => wall_ms(),
+            LaunchState::Starting { .. }
+            | LaunchState::Alive { .. }
+            | LaunchState::HolderDied { .. }
+            | LaunchState::OtherBoot { .. } => wall_ms(),
         };
         let started_wall_ms = record.started_wall_ms;
         record.add_cut_off(CutOffStart { started_wall_ms, ended_wall_ms });
@@ -196,38 +205,38 @@ impl Effects {
         spec: HoldSpec,
         on_full_disk: OnFullDisk,
         cancel: &mut watch::Receiver<bool>,
-    ) -> Result<Ran, Error> {
-        let record = match self.recorded(effect).await? {
-            Some(record) => self.start_again(record, &spec).await?,
+    ) -> Result<FinishedEffect, Error> {
+        let record = match self.load_record(effect).await? {
+            Some(record) => self.restart(record, &spec).await?,
             None => self.start(effect, &spec).await?,
         };
         let dir = self.directory(&record);
-        if !record.is_of(&spec.argv) {
+        if !record.has_argv(&spec.argv) {
             let why = "it was started with a different command".to_owned();
-            return Ok(Ran { finished: Finished::Uncertain(why), dir });
+            return Ok(FinishedEffect { finished: CommandEnd::Uncertain(why), dir });
         }
         let spec = HoldSpec { key: record.directory(), ..spec };
         match self.holders.run(&dir, spec, &record, on_full_disk, cancel).await {
-            Ok(Finished::Ended { exit: ExitRecord { end: End::NotStarted { error }, .. } })
-                if Shortage::from_text(&error).is_some() =>
-            {
-                self.free(&dir).await?;
+            Ok(CommandEnd::Ended {
+                exit: ExitRecord { end: ProcessEnd::NotStarted { error }, .. },
+            }) if Shortage::from_text(&error).is_some() => {
+                self.remove_unstarted(&dir).await?;
                 Err(Error::Start(error))
             }
             Err(why @ Error::Start(_)) if why.is_shortage() => {
-                self.free(&dir).await?;
+                self.remove_unstarted(&dir).await?;
                 Err(why)
             }
-            finished => Ok(Ran { finished: finished?, dir }),
+            finished => Ok(FinishedEffect { finished: finished?, dir }),
         }
     }
 
     /// Removes the directory of a command that was not started for lack of a resource, so that the
     /// next attempt can use it.
-    async fn free(&self, dir: &Path) -> Result<(), Error> {
-        held::none_left(&self.holders.traces(dir), SURVIVOR_GRACE).await?;
+    async fn remove_unstarted(&self, dir: &Path) -> Result<(), Error> {
+        supervised_command::end_all_processes(&self.holders.traces(dir), SURVIVOR_GRACE).await?;
         let dir = dir.to_owned();
-        let removed = held::blocking(move || match std::fs::remove_dir_all(&dir) {
+        let removed = supervised_command::blocking(move || match std::fs::remove_dir_all(&dir) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
             Ok(()) | Err(_) => Ok(()),
         });
@@ -235,20 +244,20 @@ impl Effects {
     }
 
     /// Waits for the end of a command that was started, and starts none.
-    pub(crate) async fn outwait(&self, effect: &EffectName, limit_ms: u64) {
-        let Ok(Some(record)) = self.recorded(effect).await else { return };
+    pub(crate) async fn wait_for_end(&self, effect: &EffectName, limit_ms: u64) {
+        let Ok(Some(record)) = self.load_record(effect).await else { return };
         let dir = self.directory(&record);
         let there = dir.clone();
-        if held::blocking(move || there.exists()).await {
+        if supervised_command::blocking(move || there.exists()).await {
             // The result does not matter, only the state afterwards.
-            drop(self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::Wait).await);
+            drop(self.holders.wait_for_end(&dir, &record, limit_ms, OnFullDisk::Wait).await);
         }
     }
 
     /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
     /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
     /// [`Effects::run_anew`]. `waiting` gets the process of each command before it is waited for.
-    pub(crate) async fn outwait_all(
+    pub(crate) async fn wait_for_all(
         &self,
         key_end: &str,
         limit_ms: u64,
@@ -256,42 +265,44 @@ impl Effects {
         waiting: &(dyn Fn(Option<u32>) + Sync),
     ) -> Result<(), Error> {
         let (records, key_end) = (self.records.clone(), key_end.to_owned());
-        let names = held::blocking(move || records.names(&key_end)).await;
+        let names = supervised_command::blocking(move || records.names(&key_end)).await;
         for name in names.map_err(|why| Error::Record(why.to_string()))? {
             let records = self.records.clone();
-            let loaded = held::blocking(move || records.load(&name)).await;
+            let loaded = supervised_command::blocking(move || records.load(&name)).await;
             // A forged record is moved aside when its effect is carried out.
-            let Ok(Loaded::Valid(record)) = loaded else { continue };
+            let Ok(LoadedRecord::Valid(record)) = loaded else { continue };
             let dir = self.directory(&record);
-            let found = held::looked(&dir).await;
+            let found = supervised_command::read_launch(&dir).await;
             waiting(found.as_ref().ok().and_then(child_pid));
-            if found? == Looked::Absent {
+            if found? == LaunchState::Absent {
                 // A holder may be on its way. One that is ended before it made its directory started nothing.
-                held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
+                supervised_command::end_all_processes(&self.holders.traces(&dir), SURVIVOR_GRACE)
+                    .await?;
             }
             let has_remains = !record.cut_off.is_empty();
-            let done = if held::looked(&dir).await? == Looked::Absent {
+            let done = if supervised_command::read_launch(&dir).await? == LaunchState::Absent {
                 !has_remains
             } else {
-                match self.holders.outwait(&dir, &record, limit_ms, OnFullDisk::End).await? {
-                    Finished::Ended { exit } => {
+                match self.holders.wait_for_end(&dir, &record, limit_ms, OnFullDisk::End).await? {
+                    CommandEnd::Ended { exit } => {
                         let succeeded = has_succeeded(&exit);
                         succeeded
                             || !has_remains
-                                && held::blocking({
+                                && supervised_command::blocking({
                                     let dir = dir.clone();
                                     move || ended_cleanly(&dir, &exit)
                                 })
                                 .await
                     }
-                    Finished::Uncertain(_) => false,
+                    CommandEnd::Uncertain(_) => false,
                 }
             };
             if done {
                 self.remove(record).await?;
             } else {
                 // It ended by now, or was ended: none of it may run beside later commands.
-                held::none_left(&self.holders.traces(&dir), SURVIVOR_GRACE).await?;
+                supervised_command::end_all_processes(&self.holders.traces(&dir), SURVIVOR_GRACE)
+                    .await?;
             }
         }
         Ok(())
@@ -303,13 +314,13 @@ impl Effects {
         effect: &EffectName,
         ended_cleanly: EndedCleanly,
     ) -> Result<Vec<CutOffStart>, Error> {
-        let Some(record) = self.recorded(effect).await? else { return Ok(Vec::new()) };
+        let Some(record) = self.load_record(effect).await? else { return Ok(Vec::new()) };
         Ok(self.with_cut_off(record, ended_cleanly).await?.cut_off)
     }
 
     /// Removes the record of a command that ended cleanly, unless it has to remember an earlier one that did not.
     pub(crate) async fn discard_clean(&self, effect: &EffectName) -> Result<(), Error> {
-        match self.recorded(effect).await? {
+        match self.load_record(effect).await? {
             Some(record) if record.cut_off.is_empty() => self.remove(record).await,
             Some(_) | None => Ok(()),
         }
@@ -317,7 +328,7 @@ impl Effects {
 
     /// Removes the record and directory of an effect that may be run again.
     pub(crate) async fn discard(&self, effect: &EffectName) -> Result<(), Error> {
-        match self.recorded(effect).await? {
+        match self.load_record(effect).await? {
             Some(record) => self.remove(record).await,
             None => Ok(()),
         }
@@ -325,7 +336,7 @@ impl Effects {
 
     async fn remove(&self, record: StartRecord) -> Result<(), Error> {
         let (records, dir) = (self.records.clone(), self.directory(&record));
-        let removed = held::blocking(move || {
+        let removed = supervised_command::blocking(move || {
             match std::fs::remove_dir_all(&dir) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
                 Ok(()) | Err(_) => {}
@@ -336,11 +347,11 @@ impl Effects {
     }
 
     /// Verifies that a launch directory with records is Provost's own before it is used.
-    pub(crate) async fn vet_launch(&self, launch: LaunchId) -> Result<(), Error> {
+    pub(crate) async fn verify_launch(&self, launch: LaunchId) -> Result<(), Error> {
         let (records, dir, name) =
             (self.records.clone(), self.home.launch(launch), launch.to_string());
-        let moved = held::blocking(move || -> io::Result<Option<PathBuf>> {
-            if let Loaded::Valid(_) = records.load(&name)? {
+        let moved = supervised_command::blocking(move || -> io::Result<Option<PathBuf>> {
+            if let LoadedRecord::Valid(_) = records.load(&name)? {
                 return Ok(None);
             }
             // An empty one blocks the start of a launch that was stopped before.
@@ -348,10 +359,10 @@ impl Effects {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(why) => why.kind() == io::ErrorKind::NotFound,
             };
-            if is_empty { Ok(None) } else { records.set_aside(&dir).map(Some) }
+            if is_empty { Ok(None) } else { records.move_aside(&dir).map(Some) }
         });
         if let Some(moved) = moved.await.map_err(|why| Error::Record(why.to_string()))? {
-            let effect = EffectName::of_session(launch.session, format!("l{}", launch.no));
+            let effect = EffectName::for_session(launch.session, format!("l{}", launch.no));
             self.report_forged(&effect, moved).await;
         }
         Ok(())
@@ -363,16 +374,20 @@ impl Effects {
         launch: LaunchId,
         spec: &HoldSpec,
     ) -> Result<(), Error> {
-        let record = StartRecord::of_launch(launch.to_string(), spec);
+        let record = StartRecord::for_launch(launch.to_string(), spec);
         self.store(record).await.map(drop)
     }
 
     /// Whether a launch's record belongs to the command that it was started with.
-    pub(crate) async fn is_of_launch(&self, launch: LaunchId, held: &provost_holder::Held) -> bool {
+    pub(crate) async fn matches_launch(
+        &self,
+        launch: LaunchId,
+        held: &provost_holder::HeldRecord,
+    ) -> bool {
         let (records, name) = (self.records.clone(), launch.to_string());
-        match held::blocking(move || records.load(&name)).await {
-            Ok(Loaded::Valid(record)) => record.matches(held),
-            Ok(Loaded::Missing | Loaded::Forged) | Err(_) => false,
+        match supervised_command::blocking(move || records.load(&name)).await {
+            Ok(LoadedRecord::Valid(record)) => record.matches(held),
+            Ok(LoadedRecord::Missing | LoadedRecord::Forged) | Err(_) => false,
         }
     }
 
@@ -381,12 +396,14 @@ impl Effects {
     }
 
     /// Reads the start record of an effect. One that Provost did not write is moved aside.
-    async fn recorded(&self, effect: &EffectName) -> Result<Option<StartRecord>, Error> {
+    async fn load_record(&self, effect: &EffectName) -> Result<Option<StartRecord>, Error> {
         let (records, name) = (self.records.clone(), effect.name());
-        let found = held::blocking(move || match records.load(&name)? {
-            Loaded::Missing => Ok((None, None)),
-            Loaded::Valid(record) => Ok((Some(record), None)),
-            Loaded::Forged => records.set_aside_record(&name).map(|moved| (None, Some(moved))),
+        let found = supervised_command::blocking(move || match records.load(&name)? {
+            LoadedRecord::Missing => Ok((None, None)),
+            LoadedRecord::Valid(record) => Ok((Some(record), None)),
+            LoadedRecord::Forged => {
+                records.move_record_aside(&name).map(|moved| (None, Some(moved)))
+            }
         });
         let found: io::Result<_> = found.await;
         let (record, moved) = found.map_err(|why| Error::Record(why.to_string()))?;
@@ -399,29 +416,31 @@ impl Effects {
     /// Records a new start. Existing directories of its name are not Provost's and are moved aside.
     async fn start(&self, effect: &EffectName, spec: &HoldSpec) -> Result<StartRecord, Error> {
         let (records, name) = (self.records.clone(), effect.name());
-        let moved = held::blocking(move || records.set_aside_directories(&name)).await;
+        let moved =
+            supervised_command::blocking(move || records.move_directories_aside(&name)).await;
         for moved in moved.map_err(|why| Error::Record(why.to_string()))? {
             self.report_forged(effect, moved).await;
         }
-        let record = StartRecord::of_effect(effect.name(), spec);
+        let record = StartRecord::for_effect(effect.name(), spec);
         self.store(record.map_err(|why| Error::Record(why.to_string()))?).await
     }
 
     /// Continues a start that a crash interrupted, perhaps before the holder made its directory.
     /// The name stays, so that a holder that is still starting and the new one do not both run.
-    async fn start_again(
+    async fn restart(
         &self,
         mut record: StartRecord,
         spec: &HoldSpec,
     ) -> Result<StartRecord, Error> {
         let dir = self.directory(&record);
-        let absent = held::blocking(move || !dir.exists()).await;
+        let absent = supervised_command::blocking(move || !dir.exists()).await;
         if absent && record.add_cwd(&spec.cwd) { self.store(record).await } else { Ok(record) }
     }
 
     async fn store(&self, record: StartRecord) -> Result<StartRecord, Error> {
         let records = self.records.clone();
-        let stored = held::blocking(move || records.store(&record).map(|()| record)).await;
+        let stored =
+            supervised_command::blocking(move || records.store(&record).map(|()| record)).await;
         stored.map_err(|why| Error::Record(why.to_string()))
     }
 
@@ -430,28 +449,28 @@ impl Effects {
         let moved_to = moved.display().to_string();
         match owner {
             EffectOwner::Session(session) => {
-                let command = session::Command::RecordForged { effect, moved_to };
-                self.teller.tell(session, command).await;
+                let command = session::SessionCommand::RecordForged { effect, moved_to };
+                self.teller.send(session, command).await;
             }
             EffectOwner::Run(run) => {
-                let command = run::Command::RecordForged { effect, moved_to };
-                self.teller.tell_run(run, command).await;
+                let command = run::RunCommand::RecordForged { effect, moved_to };
+                self.teller.send_run(run, command).await;
             }
         }
     }
 }
 
 /// Returns the process of a command, if its holder recorded that.
-fn child_pid(found: &Looked) -> Option<u32> {
+fn child_pid(found: &LaunchState) -> Option<u32> {
     match found {
-        Looked::Alive { held } => Some(held.child.pid),
-        Looked::Ended { held, .. } | Looked::HolderDied { held, .. } => {
+        LaunchState::Alive { held } => Some(held.child.pid),
+        LaunchState::Ended { held, .. } | LaunchState::HolderDied { held, .. } => {
             held.as_ref().map(|held| held.child.pid)
         }
-        Looked::Absent | Looked::Starting { .. } | Looked::OtherBoot { .. } => None,
+        LaunchState::Absent | LaunchState::Starting { .. } | LaunchState::OtherBoot { .. } => None,
     }
 }
 
 fn has_succeeded(exit: &ExitRecord) -> bool {
-    exit.ended_by == EndedBy::Itself && exit.end == End::Exited { code: 0 }
+    exit.ended_by == EndCause::Itself && exit.end == ProcessEnd::Exited { code: 0 }
 }

@@ -6,7 +6,7 @@ use std::{
 
 use provost_core::{
     ids::LaunchId,
-    session::{Agent, Session, Spec},
+    session::{AgentSpec, Session, SessionSpec},
 };
 
 /// The daemon's own environment, from which variables are passed by name.
@@ -42,13 +42,13 @@ impl DaemonEnvironment {
 
     /// Returns an agent's environment: the session's own values, the allowed names, and its
     /// identity in Provost.
-    pub(crate) fn of_launch(
+    pub(crate) fn for_launch(
         &self,
         session: &Session,
         launch: LaunchId,
-        place: &Place<'_>,
+        place: &ProvostPaths<'_>,
     ) -> Vec<(String, String)> {
-        let mut all = self.allowed(&session.spec.agent);
+        let mut all = self.allowed_variables(&session.spec.agent);
         let number = session.launches.iter().filter(|l| l.attempt == session.attempt().no).count();
         let ours = [
             ("PROVOST_HOME", place.home.display().to_string()),
@@ -68,25 +68,29 @@ impl DaemonEnvironment {
     }
 
     /// Returns the environment of a check, a setup or a hook: without token and launch id.
-    pub(crate) fn of_command(&self, spec: &Spec) -> Vec<(String, String)> {
-        self.of_agent(&spec.agent)
+    pub(crate) fn for_command(&self, spec: &SessionSpec) -> Vec<(String, String)> {
+        self.for_agent(&spec.agent)
     }
 
     /// Returns the environment of any other command that is run for an agent.
-    pub(crate) fn of_agent(&self, agent: &Agent) -> Vec<(String, String)> {
-        self.allowed(agent).into_iter().collect()
+    pub(crate) fn for_agent(&self, agent: &AgentSpec) -> Vec<(String, String)> {
+        self.allowed_variables(agent).into_iter().collect()
     }
 
-    /// Like [`DaemonEnvironment::of_agent`], with further names.
-    pub(crate) fn of_agent_with(&self, agent: &Agent, names: &[&str]) -> Vec<(String, String)> {
-        let mut all = self.allowed(agent);
+    /// Like [`DaemonEnvironment::for_agent`], with further names.
+    pub(crate) fn for_agent_with(
+        &self,
+        agent: &AgentSpec,
+        names: &[&str],
+    ) -> Vec<(String, String)> {
+        let mut all = self.allowed_variables(agent);
         let own = names.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?)));
         all.extend(own.map(|(name, value)| (name, value.to_owned())));
         all.into_iter().collect()
     }
 
     /// Describes why an agent's program could not be started: it is missing, or not executable.
-    pub fn missing_program(&self, agent: &Agent, cwd: &str) -> Option<String> {
+    pub fn missing_program(&self, agent: &AgentSpec, cwd: &str) -> Option<String> {
         let program = agent.argv.first()?;
         if program.contains('/') {
             // An absolute path stays as it is.
@@ -99,13 +103,13 @@ impl DaemonEnvironment {
                 }
             });
         }
-        let own = self.allowed(agent).remove("PATH");
+        let own = self.allowed_variables(agent).remove("PATH");
         let paths = own.or_else(|| self.get("PATH").map(str::to_owned)).unwrap_or_default();
         let found = std::env::split_paths(&paths).any(|place| is_program(&place.join(program)));
         (!found).then(|| format!("there is no program \"{program}\" in its PATH ({paths})"))
     }
 
-    fn allowed(&self, agent: &Agent) -> BTreeMap<String, String> {
+    fn allowed_variables(&self, agent: &AgentSpec) -> BTreeMap<String, String> {
         let mut all = agent.env.clone();
         for name in &agent.pass_env {
             if let Some(value) = self.variables.get(name) {
@@ -121,7 +125,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// The paths and the token by which an agent reaches Provost.
-pub(crate) struct Place<'a> {
+pub(crate) struct ProvostPaths<'a> {
     pub(crate) home: &'a Path,
     pub(crate) socket: &'a Path,
     pub(crate) program: &'a Path,

@@ -8,21 +8,21 @@ use std::{
 };
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId, StandingId},
+    ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, Run},
     session::{
-        Command, Driver, Effect, EffectKey, Identity, LaunchPhase, MessageKind, Session, StopStep,
-        WorkState, again,
+        AgentMessageKind, Driver, EffectKey, LaunchPhase, ProcessIdentity, Session, SessionCommand,
+        SessionEffect, StopStep, WorkState, enter_retry_key,
     },
     shortage::{Shortage, retry_after_ms},
-    task::{self, Task},
+    team::{self, Team},
 };
-use provost_drivers::Saying;
+use provost_drivers::AgentInput;
 use provost_git::Git;
 use provost_holder::{
-    End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, Tty, client,
-    tree::{self, Traces},
-    wire::{self, Data, FaultCode, Op},
+    ExitRecord, HoldSpec, LaunchState, OnLimit, ProcessEnd, StdinMode, Tty, client,
+    tree::{self, LaunchTraces},
+    wire::{self, HolderFaultCode, HolderOp, WireBytes},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -31,26 +31,29 @@ use tokio::{
 
 use super::{
     census::Census,
-    check::{CheckJob, CheckRunner, Slots},
+    check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     codex, drop_box,
-    effects::{EffectName, Effects, Ran},
-    environment::{DaemonEnvironment, Place},
-    follow::{self, Follower, Link},
+    effects::{EffectName, Effects, FinishedEffect},
+    encode_message::{encode_message, typed_text},
+    environment::{DaemonEnvironment, ProvostPaths},
+    follow::{self, Follower, FollowerLink},
     git_calls::GitCalls,
-    handle::{Handle, Teller},
-    held::{self, Finished, Holders, SURVIVOR_GRACE, chain},
+    handle::{EngineHandle, ObservationSender},
     home::Home,
     hook::HookJob,
-    panes::{Hub, Panes, Typing, Typist},
-    run_effect::Carrier,
-    saying::{said, typed},
+    launch_start::{
+        LaunchError, StartingLaunches, adopt_launch, describe_not_started, effect_short,
+        failed_launch_command,
+    },
+    panes::{PaneInput, PaneRegistry, Typist, WriteDispatcher},
+    run_effect::RunEffects,
     secrets::Secrets,
-    shortage::{self, Waits},
-    starting::{NotLaunched, Starting, adopt, not_launched, not_started, short},
-    task_effect,
-    watch::{Adopted, Moves, RolloutWatch, Wanted, WatchContext},
-    work,
+    shortage::{self, ShortageWaits},
+    supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE, error_chain},
+    team_effect,
+    watch::{ExternalAgentWatch, RolloutSource, RolloutWatch, ThreadSwitches, WatchContext},
+    worktree,
 };
 use crate::stream::Subject;
 
@@ -58,17 +61,17 @@ use crate::stream::Subject;
 pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
 
 /// The wait before a holder that could not be reached is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How long a holder may take to confirm that it kills its tree.
-const KILL_ANSWER: Duration = Duration::from_secs(2);
+const KILL_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The wait before a holder that confirmed a kill is asked again.
-const KILL_AGAIN: Duration = Duration::from_millis(500);
+const KILL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The engine's outside world: paths, programs and shared locks.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct EngineWorld {
     pub home: Home,
     pub git: Git,
     pub holders: Holders,
@@ -81,20 +84,20 @@ pub struct World {
     /// The followed launches, and the last probe of each.
     pub census: Census,
     /// The launches that moved to another conversation.
-    pub moves: Moves,
+    pub moves: ThreadSwitches,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
     /// Read-locked by everything that lands in a checkout of this machine. A daemon that is about
     /// to exit takes the write lock: it waits for landings in progress, and no new one starts.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
     /// The shortages that runs and teams wait for.
-    pub waits: Waits,
+    pub waits: ShortageWaits,
 }
 
-impl World {
+impl EngineWorld {
     /// Returns how Provost is called by a program without its environment variables.
-    pub fn caller(&self) -> task::Caller {
-        task::Caller {
+    pub fn caller(&self) -> team::ProvostInvocation {
+        team::ProvostInvocation {
             program: self.program.display().to_string(),
             home: Some(self.home.root().display().to_string()),
         }
@@ -117,10 +120,10 @@ impl World {
 
 /// An order of the owner.
 #[derive(Debug)]
-pub(crate) enum Dispatch {
+pub(crate) enum EffectOrder {
     Start {
         session: Arc<Session>,
-        effect: Effect,
+        effect: SessionEffect,
     },
     Cancel {
         session: SessionId,
@@ -128,64 +131,69 @@ pub(crate) enum Dispatch {
     },
     StartRun {
         run: Arc<Run>,
-        effect: run::Effect,
+        effect: run::RunEffect,
     },
     CancelRun {
         run: RunId,
         key: EffectKey,
     },
     /// With the session whose work is checked, if there is one.
-    StartTask {
-        task: Arc<Task>,
+    StartTeam {
+        task: Arc<Team>,
         worker: Option<Arc<Session>>,
-        effect: task::Effect,
+        effect: team::TeamEffect,
     },
-    CancelTask {
-        task: StandingId,
+    CancelTeam {
+        task: TeamId,
         key: EffectKey,
     },
 }
 
-type Key = (Subject, EffectKey);
+type SubjectEffect = (Subject, EffectKey);
 
 /// Carries out effects, each in its own tokio task. One that panics is restarted.
 pub struct Executor {
-    context: Context,
-    running: BTreeMap<Key, Running>,
+    context: EffectContext,
+    running: BTreeMap<SubjectEffect, RunningEffect>,
     /// The effect of each tokio task.
-    effects: HashMap<Id, Key>,
+    effects: HashMap<Id, SubjectEffect>,
     /// How often each effect panicked since it became pending.
-    panics: BTreeMap<Key, u32>,
+    panics: BTreeMap<SubjectEffect, u32>,
     /// Taken when it runs.
-    hub: Option<Hub>,
+    hub: Option<WriteDispatcher>,
     tasks: JoinSet<()>,
 }
 
 /// A tokio task that carries out an effect.
-struct Running {
+struct RunningEffect {
     id: Id,
     cancel: watch::Sender<bool>,
 }
 
 /// The context of every tokio task.
 #[derive(Clone)]
-struct Context {
-    world: World,
-    teller: Teller,
-    handle: Handle,
+struct EffectContext {
+    world: EngineWorld,
+    teller: ObservationSender,
+    handle: EngineHandle,
     clock: Clock,
     effects: Effects,
     git_calls: GitCalls,
     checks: CheckRunner,
-    panes: Panes,
+    panes: PaneRegistry,
     /// The launches that are being started.
-    starting: Starting,
+    starting: StartingLaunches,
     /// Effects that were pending before this moment were pending in an earlier daemon.
     since_ms: u64,
 }
 
 impl Executor {
-    pub(crate) fn new(world: World, teller: Teller, handle: Handle, clock: Clock) -> Executor {
+    pub(crate) fn new(
+        world: EngineWorld,
+        teller: ObservationSender,
+        handle: EngineHandle,
+        clock: Clock,
+    ) -> Executor {
         let effects = Effects::new(&world.home, &world.key, &world.holders, &teller);
         let git_calls = GitCalls::new(&world, &effects);
         let checks = CheckRunner {
@@ -194,12 +202,12 @@ impl Executor {
             effects: effects.clone(),
             environment: world.environment.clone(),
             key: world.key,
-            slots: Slots::default(),
+            slots: CheckoutSlots::default(),
         };
         let since_ms = clock.now().mono_ms;
-        let (panes, hub) = Panes::new();
-        let starting = Starting::default();
-        let context = Context {
+        let (panes, hub) = PaneRegistry::new();
+        let starting = StartingLaunches::default();
+        let context = EffectContext {
             world,
             teller,
             handle,
@@ -222,49 +230,49 @@ impl Executor {
     }
 
     /// Carries out orders until the owner is gone.
-    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
+    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<EffectOrder>) {
         if let Some(hub) = self.hub.take() {
             self.tasks.spawn(hub.run());
         }
         let context = self.context.clone();
         self.tasks.spawn(async move {
-            drop_box::empty(&context.world, &context.handle, None).await;
+            drop_box::collect_reports(&context.world, &context.handle, None).await;
         });
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(Dispatch::Start { session, effect }) => self.start(session, effect),
-                    Some(Dispatch::Cancel { session, key }) => {
+                    Some(EffectOrder::Start { session, effect }) => self.start(session, effect),
+                    Some(EffectOrder::Cancel { session, key }) => {
                         self.cancel(&(Subject::Session(session), key));
                     }
-                    Some(Dispatch::StartRun { run, effect }) => self.start_run(run, effect),
-                    Some(Dispatch::CancelRun { run, key }) => {
+                    Some(EffectOrder::StartRun { run, effect }) => self.start_run(run, effect),
+                    Some(EffectOrder::CancelRun { run, key }) => {
                         self.cancel(&(Subject::Run(run), key));
                     }
-                    Some(Dispatch::StartTask { task, worker, effect }) => {
-                        self.start_task(task, worker, effect);
+                    Some(EffectOrder::StartTeam { task, worker, effect }) => {
+                        self.start_team(task, worker, effect);
                     }
-                    Some(Dispatch::CancelTask { task, key }) => {
-                        self.cancel(&(Subject::Task(task), key));
+                    Some(EffectOrder::CancelTeam { task, key }) => {
+                        self.cancel(&(Subject::Team(task), key));
                     }
                     None => return,
                 },
                 Some(ended) = self.tasks.join_next_with_id() => match ended {
-                    Ok((id, ())) => drop(self.ended(id)),
+                    Ok((id, ())) => drop(self.forget_task(id)),
                     Err(why) => self.restart(why.id()),
                 },
             }
         }
     }
 
-    fn start(&mut self, session: Arc<Session>, effect: Effect) {
+    fn start(&mut self, session: Arc<Session>, effect: SessionEffect) {
         let key = (Subject::Session(session.id), effect.key());
-        if let Effect::RunCheck { .. } = effect {
+        if let SessionEffect::RunCheck { .. } = effect {
             self.context.checks.claim_running(session.id, &key.1);
         }
         let context = self.context.clone();
-        self.run_task(key, |cancel| async move {
-            if let Effect::Follow(launch) = effect {
+        self.spawn_effect(key, |cancel| async move {
+            if let SessionEffect::Follow(launch) = effect {
                 Box::pin(context.follow(session, launch, cancel)).await;
             } else {
                 Box::pin(context.carry_out(&session, effect, cancel)).await;
@@ -272,60 +280,65 @@ impl Executor {
         });
     }
 
-    fn start_run(&mut self, run: Arc<Run>, effect: run::Effect) {
+    fn start_run(&mut self, run: Arc<Run>, effect: run::RunEffect) {
         let key = (Subject::Run(run.id), effect.key());
         let context = self.context.clone();
-        self.run_task(key, |mut cancel| async move {
-            let carrier = Carrier {
+        self.spawn_effect(key, |mut cancel| async move {
+            let carrier = RunEffects {
                 world: &context.world,
                 effects: &context.effects,
                 git_calls: &context.git_calls,
             };
-            let mut wait = context.world.waits.of(Subject::Run(run.id), effect.key());
+            let mut wait = context.world.waits.begin(Subject::Run(run.id), effect.key());
             let told = loop {
                 let told = carrier.carry_out(&run, effect.clone(), cancel.clone()).await;
-                let Some(shortage) = shortage::in_run(&told) else { break told };
-                if !wait.pause(context.refined(shortage), &mut cancel).await {
+                let Some(shortage) = shortage::shortage_in_run(&told) else { break told };
+                if !wait.pause(context.refine_shortage(shortage), &mut cancel).await {
                     return;
                 }
             };
-            context.teller.tell_run(run.id, told).await;
+            context.teller.send_run(run.id, told).await;
         });
     }
 
-    fn start_task(&mut self, task: Arc<Task>, worker: Option<Arc<Session>>, effect: task::Effect) {
-        let key = (Subject::Task(task.id), effect.key());
+    fn start_team(
+        &mut self,
+        task: Arc<Team>,
+        worker: Option<Arc<Session>>,
+        effect: team::TeamEffect,
+    ) {
+        let key = (Subject::Team(task.id), effect.key());
         let context = self.context.clone();
-        self.run_task(key, |mut cancel| async move {
-            let git = context.git_calls.settled(Subject::Task(task.id)).await;
+        self.spawn_effect(key, |mut cancel| async move {
+            let git = context.git_calls.settled_git(Subject::Team(task.id)).await;
             let checks = &context.checks;
-            let mut wait = context.world.waits.of(Subject::Task(task.id), effect.key());
+            let mut wait = context.world.waits.begin(Subject::Team(task.id), effect.key());
             let told = loop {
                 let (worker, wanted) = (worker.clone(), cancel.clone());
                 let carried =
-                    task_effect::carry_out(&git, checks, &task, worker, effect.clone(), wanted);
+                    team_effect::run_effect(&git, checks, &task, worker, effect.clone(), wanted);
                 let told = Box::pin(carried).await;
-                let Some(shortage) = shortage::in_task(&told) else { break told };
-                if !wait.pause(context.refined(shortage), &mut cancel).await {
+                let Some(shortage) = shortage::shortage_in_team(&told) else { break told };
+                if !wait.pause(context.refine_shortage(shortage), &mut cancel).await {
                     return;
                 }
             };
-            context.teller.tell_task(task.id, told).await;
+            context.teller.send_team(task.id, told).await;
         });
     }
 
-    fn run_task<F>(&mut self, key: Key, work: impl FnOnce(watch::Receiver<bool>) -> F)
+    fn spawn_effect<F>(&mut self, key: SubjectEffect, work: impl FnOnce(watch::Receiver<bool>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, cancel) = watch::channel(false);
         let id = self.tasks.spawn(work(cancel)).id();
         self.effects.insert(id, key.clone());
-        self.running.insert(key, Running { id, cancel: sender });
+        self.running.insert(key, RunningEffect { id, cancel: sender });
     }
 
     /// Forgets a tokio task that ended, and returns its effect.
-    fn ended(&mut self, id: Id) -> Option<Key> {
+    fn forget_task(&mut self, id: Id) -> Option<SubjectEffect> {
         let key = self.effects.remove(&id)?;
         // The same effect may have been started again.
         if self.running.get(&key).is_some_and(|running| running.id == id) {
@@ -340,16 +353,16 @@ impl Executor {
     fn restart(&mut self, id: Id) {
         let known = self.effects.get(&id).and_then(|key| self.panics.get(key)).copied();
         let panics = known.unwrap_or(0).saturating_add(1);
-        let Some((subject, effect)) = self.ended(id) else { return };
+        let Some((subject, effect)) = self.forget_task(id) else { return };
         self.panics.insert((subject, effect.clone()), panics);
         let teller = self.context.teller.clone();
         self.tasks.spawn(async move {
-            held::pause(Duration::from_millis(retry_after_ms(panics))).await;
+            supervised_command::sleep(Duration::from_millis(retry_after_ms(panics))).await;
             teller.effect_lost(subject, effect).await;
         });
     }
 
-    fn cancel(&mut self, key: &Key) {
+    fn cancel(&mut self, key: &SubjectEffect) {
         if let Some(running) = self.running.get(key) {
             running.cancel.send_replace(true);
         }
@@ -357,22 +370,27 @@ impl Executor {
     }
 }
 
-impl Context {
+impl EffectContext {
     /// Distinguishes a lack of inodes from a lack of blocks.
-    fn refined(&self, shortage: Shortage) -> Shortage {
-        shortage::refined(shortage, self.world.home.root())
+    fn refine_shortage(&self, shortage: Shortage) -> Shortage {
+        shortage::refine(shortage, self.world.home.root())
     }
 
-    async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
+    async fn carry_out(
+        self,
+        session: &Session,
+        effect: SessionEffect,
+        cancel: watch::Receiver<bool>,
+    ) {
         let told = match effect.clone() {
-            Effect::PrepareWork { .. } => Some(self.prepare(session, effect.key()).await),
-            Effect::RunSetup { attempt } => {
-                Some(match self.set_up(session, &effect, cancel).await {
-                    Ok(failure) => Command::SetupFinished { attempt, failure },
-                    Err(shortage) => short(session, &effect, shortage),
+            SessionEffect::PrepareWork { .. } => Some(self.prepare(session, effect.key()).await),
+            SessionEffect::RunSetup { attempt } => {
+                Some(match self.run_setup(session, &effect, cancel).await {
+                    Ok(failure) => SessionCommand::SetupFinished { attempt, failure },
+                    Err(shortage) => effect_short(session, &effect, shortage),
                 })
             }
-            Effect::StartLaunch(launch) => {
+            SessionEffect::StartLaunch(launch) => {
                 let _start = self.starting.begin(launch);
                 if *cancel.borrow() {
                     return;
@@ -380,50 +398,58 @@ impl Context {
                 Some(self.launch(session, launch).await)
             }
             // Followed for long, and therefore handled apart: see `follow`.
-            Effect::Follow(_) => None,
-            Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
-            Effect::Deliver { launch, message } if session.spec.adopted.is_some() => {
-                self.type_it(session, launch, &message, cancel).await;
+            SessionEffect::Follow(_) => None,
+            SessionEffect::StopLaunch(launch, step) => {
+                self.stop(session, launch, step, cancel).await
+            }
+            SessionEffect::Deliver { launch, message } if session.spec.adopted.is_some() => {
+                self.type_message(session, launch, &message, cancel).await;
                 None
             }
-            Effect::Deliver { launch, message } => {
+            SessionEffect::Deliver { launch, message } => {
                 self.deliver(session, launch, &message, cancel).await
             }
-            Effect::PressAgain { launch, message } if session.spec.adopted.is_some() => {
+            SessionEffect::PressAgain { launch, message } if session.spec.adopted.is_some() => {
                 let text =
-                    session.messages.iter().find(|one| one.key == message).map(typed(session));
+                    session.messages.iter().find(|one| one.key == message).map(typed_text(session));
                 if let (Some(typist), Some(text)) = (self.typist(session, launch), text) {
-                    typist.press(&message, &text).await;
+                    typist.press_enter_again(&message, &text).await;
                 }
                 None
             }
-            Effect::PressAgain { launch, message } => {
-                let key = self.world.write_key(launch, &again(&message));
-                let data = Data(provost_drivers::ENTER.to_vec());
-                let op = Op::Write { key, data, secret: false };
+            SessionEffect::PressAgain { launch, message } => {
+                let key = self.world.write_key(launch, &enter_retry_key(&message));
+                let data = WireBytes(provost_drivers::ENTER.to_vec());
+                let op = HolderOp::Write { key, data, secret: false };
                 // An agent that takes no more input ends by itself, which its follower reports.
                 write(&self.world.home.launch(launch), op, cancel).await;
                 None
             }
-            Effect::TakeSnapshot { attempt, no } => Some(self.snapshot(session, attempt, no).await),
-            Effect::RunCheck { attempt, index, .. } => {
-                let Some(job) = CheckJob::of(session, index, effect.key()) else { return };
-                let receipt = self.checks.run(job, cancel).await;
-                Some(Command::CheckFinished { attempt, receipt })
+            SessionEffect::TakeSnapshot { attempt, no } => {
+                Some(self.take_snapshot(session, attempt, no).await)
             }
-            Effect::RunHook(key) => {
+            SessionEffect::RunCheck { attempt, index, .. } => {
+                let Some(job) = CheckJob::from_session(session, index, effect.key()) else {
+                    return;
+                };
+                let receipt = self.checks.run(job, cancel).await;
+                Some(SessionCommand::CheckFinished { attempt, receipt })
+            }
+            SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
-                let Some(job) = HookJob::of(session, key, effect.key(), environment) else {
+                let Some(job) = HookJob::from_session(session, key, effect.key(), environment)
+                else {
                     return;
                 };
                 let end = job.run(&self.effects).await;
-                Some(Command::HookFinished { key, end })
+                Some(SessionCommand::HookFinished { key, end })
             }
         };
         if let Some(command) = told {
-            let met = shortage::in_session(&command);
-            let told = met.map_or(command, |met| short(session, &effect, self.refined(met)));
-            self.teller.tell(session.id, told).await;
+            let met = shortage::shortage_in_session(&command);
+            let told = met
+                .map_or(command, |met| effect_short(session, &effect, self.refine_shortage(met)));
+            self.teller.send(session.id, told).await;
         }
     }
 
@@ -434,7 +460,7 @@ impl Context {
         launch: LaunchId,
         mut cancel: watch::Receiver<bool>,
     ) {
-        let _counted = self.world.census.count(launch);
+        let _counted = self.world.census.register(launch);
         if session.spec.adopted.is_some() {
             let context = WatchContext {
                 panes: &self.panes,
@@ -444,13 +470,13 @@ impl Context {
                 clock: self.clock,
                 census: self.world.census.clone(),
             };
-            let adopted = Adopted::new(&session, launch, context);
+            let adopted = ExternalAgentWatch::new(&session, launch, context);
             drop(session);
             if let Some(adopted) = adopted {
                 tokio::select! {
                     () = adopted.run() => {}
                     // It is an external agent: once its attempt is sealed, its end does not matter.
-                    () = held::cancelled(&mut cancel) => {}
+                    () = supervised_command::wait_for_cancel(&mut cancel) => {}
                 }
                 self.teller.forget(launch);
                 self.panes.forget(launch);
@@ -458,8 +484,8 @@ impl Context {
             }
             return;
         }
-        let record = self.record(&session, launch);
-        let link = Link {
+        let record = self.follow_transcript(&session, launch);
+        let link = FollowerLink {
             dir: self.world.home.launch(launch),
             world: self.world.clone(),
             teller: self.teller.clone(),
@@ -473,7 +499,7 @@ impl Context {
                 () = follower.run() => {}
                 () = record => {}
             }
-            codex::sweep(&self.world.home, launch);
+            codex::remove_remains(&self.world.home, launch);
             self.teller.forget(launch);
             self.world.moves.forget(launch);
             self.world.holders.reap();
@@ -481,12 +507,16 @@ impl Context {
     }
 
     /// Follows the transcript of an agent on a terminal, as long as it is polled.
-    fn record(&self, session: &Session, launch: LaunchId) -> impl Future<Output = ()> + use<> {
+    fn follow_transcript(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+    ) -> impl Future<Output = ()> + use<> {
         let writes = session.spec.agent.driver == Driver::CodexTerminal;
         let watch = writes.then(|| {
-            let [(_, home), _] = codex::environment(&self.world.home, session.id);
+            let [(_, home), _] = codex::session_environment(&self.world.home, session.id);
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            let (wanted, moves) = (Wanted::InHome(home), &self.world.moves);
+            let (wanted, moves) = (RolloutSource::InHome(home), &self.world.moves);
             RolloutWatch::new(session, launch, wanted, moves, handle, teller, self.clock)
         });
         async move {
@@ -497,119 +527,132 @@ impl Context {
         }
     }
 
-    async fn prepare(&self, session: &Session, key: EffectKey) -> Command {
-        let (effect, session) = (EffectName::of_session(session.id, key), session.clone());
-        match self.git_calls.write(effect, move |git| work::prepare(git, &session)).await {
-            Ok(prepared) => Command::WorkPrepared { cwd: prepared.cwd, base: prepared.base },
-            Err(reason) => Command::WorkFailed { reason },
+    async fn prepare(&self, session: &Session, key: EffectKey) -> SessionCommand {
+        let (effect, session) = (EffectName::for_session(session.id, key), session.clone());
+        match self.git_calls.write(effect, move |git| worktree::prepare_work(git, &session)).await {
+            Ok(prepared) => SessionCommand::WorkPrepared { cwd: prepared.cwd, base: prepared.base },
+            Err(reason) => SessionCommand::WorkFailed { reason },
         }
     }
 
-    async fn set_up(
+    async fn run_setup(
         &self,
         session: &Session,
-        effect: &Effect,
+        effect: &SessionEffect,
         mut cancel: watch::Receiver<bool>,
     ) -> Result<Option<String>, Shortage> {
         let command = session.spec.setup.clone().unwrap_or_default();
         let argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()];
         let spec = HoldSpec {
-            env: self.world.environment.of_command(&session.spec),
+            env: self.world.environment.for_command(&session.spec),
             output_limit: session.spec.bounds.check_output,
             on_limit: OnLimit::End,
             time_limit_ms: Some(session.spec.bounds.check_time_ms),
             ..HoldSpec::new(String::new(), argv, cwd_of(session))
         };
-        let effect = EffectName::of_session(session.id, effect.key());
+        let effect = EffectName::for_session(session.id, effect.key());
         let ran = self.effects.run(&effect, spec, &mut cancel).await;
-        let failure = match ran.map(|Ran { finished, .. }| finished) {
-            Ok(Finished::Ended { exit: ExitRecord { end: End::Exited { code: 0 }, .. } }) => None,
-            Ok(Finished::Ended { exit }) => Some(exit.to_string()),
-            Ok(Finished::Uncertain(why)) => Some(why),
-            Err(why) => Some(chain(&why)),
+        let failure = match ran.map(|FinishedEffect { finished, .. }| finished) {
+            Ok(CommandEnd::Ended {
+                exit: ExitRecord { end: ProcessEnd::Exited { code: 0 }, .. },
+            }) => None,
+            Ok(CommandEnd::Ended { exit }) => Some(exit.to_string()),
+            Ok(CommandEnd::Uncertain(why)) => Some(why),
+            Err(why) => Some(error_chain(&why)),
         };
         if let Some(shortage) = failure.as_deref().and_then(Shortage::from_text) {
-            return Err(self.refined(shortage));
+            return Err(self.refine_shortage(shortage));
         }
         Ok(failure.map(|why| format!("the setup command `{command}` failed: {why}")))
     }
 
-    async fn launch(&self, session: &Session, launch: LaunchId) -> Command {
+    async fn launch(&self, session: &Session, launch: LaunchId) -> SessionCommand {
         if let Some(adopted) = session.spec.adopted.as_deref() {
-            return adopt(launch, adopted).await;
+            return adopt_launch(launch, adopted).await;
         }
-        match self.launched(session, launch).await {
-            Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
-            Err(NotLaunched { shortage: Some(shortage), begun: false, .. }) => {
-                short(session, &Effect::StartLaunch(launch), shortage)
+        match self.start_or_find(session, launch).await {
+            Ok((holder, child)) => SessionCommand::LaunchStarted { launch, holder, child },
+            Err(LaunchError { shortage: Some(shortage), may_have_started: false, .. }) => {
+                effect_short(session, &SessionEffect::StartLaunch(launch), shortage)
             }
-            Err(NotLaunched { reason, shortage, .. }) => {
+            Err(LaunchError { reason, shortage, .. }) => {
                 let dir = self.world.home.launch(launch);
                 let traces = self.world.holders.traces(&dir);
                 let none_left = loop {
                     // A failed start has not ended while any of its processes lives.
-                    match held::none_left(&traces, SURVIVOR_GRACE).await {
+                    match supervised_command::end_all_processes(&traces, SURVIVOR_GRACE).await {
                         Ok(none_left) => break none_left,
-                        Err(_) => held::pause(TRY_AGAIN).await,
+                        Err(_) => supervised_command::sleep(RETRY_DELAY).await,
                     }
                 };
-                let shortage = if none_left.ran() { None } else { shortage };
+                let shortage = if none_left.found_processes() { None } else { shortage };
                 match shortage {
                     Some(shortage) => {
                         // The next attempt makes it anew. If it cannot be removed, that attempt
                         // reports it.
-                        held::blocking(move || std::fs::remove_dir_all(&dir)).await.ok();
-                        let shortage = self.refined(shortage);
-                        short(session, &Effect::StartLaunch(launch), shortage)
+                        supervised_command::blocking(move || std::fs::remove_dir_all(&dir))
+                            .await
+                            .ok();
+                        let shortage = self.refine_shortage(shortage);
+                        effect_short(session, &SessionEffect::StartLaunch(launch), shortage)
                     }
-                    None => not_launched(launch, reason, &none_left),
+                    None => failed_launch_command(launch, reason, &none_left),
                 }
             }
         }
     }
 
     /// Checks the resources that a launch needs.
-    fn launch_needs(&self) -> Option<Shortage> {
+    fn missing_resource(&self) -> Option<Shortage> {
         let home = &self.world.home;
         let directories = [home.launches(), home.starts()];
-        shortage::of_disk(home.root())
-            .or_else(shortage::of_descriptors)
-            .or_else(|| directories.iter().find_map(|one| shortage::of_directory(one)))
+        shortage::disk_shortage(home.root())
+            .or_else(shortage::descriptor_shortage)
+            .or_else(|| directories.iter().find_map(|one| shortage::directory_shortage(one)))
     }
 
     /// Starts a launch, or finds it started, and returns its processes.
-    async fn launched(
+    async fn start_or_find(
         &self,
         session: &Session,
         launch: LaunchId,
-    ) -> Result<(Identity, Identity), NotLaunched> {
+    ) -> Result<(ProcessIdentity, ProcessIdentity), LaunchError> {
         let dir = self.world.home.launch(launch);
-        self.effects.vet_launch(launch).await?;
-        if matches!(held::looked(&dir).await, Ok(Looked::Absent)) {
-            self.nothing_runs(session, launch, &dir).await?;
+        self.effects.verify_launch(launch).await?;
+        if matches!(supervised_command::read_launch(&dir).await, Ok(LaunchState::Absent)) {
+            self.ensure_not_running(session, launch, &dir).await?;
             let context = self.clone();
-            if let Some(shortage) = held::blocking(move || context.launch_needs()).await {
+            if let Some(shortage) =
+                supervised_command::blocking(move || context.missing_resource()).await
+            {
                 return Err(shortage.into());
             }
-            work::is_of_home(session, self.world.home.root())?;
+            worktree::check_home(session, self.world.home.root())?;
             let spec = self.launch_spec(session, launch).await?;
             self.effects.begin_launch(launch, &spec).await?;
             self.world.holders.start_at(&dir, spec).await?;
         }
-        let held = match held::begun(&dir).await? {
-            Looked::Absent => return Err("its launch directory was removed".to_owned().into()),
-            Looked::Starting { holder, .. } => return Err(held::stuck(holder.is_some()).into()),
-            Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit).into()),
-            Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
+        let held = match supervised_command::wait_until_started(&dir).await? {
+            LaunchState::Absent => {
+                return Err("its launch directory was removed".to_owned().into());
+            }
+            LaunchState::Starting { holder, .. } => {
+                return Err(supervised_command::describe_stuck_start(holder.is_some()).into());
+            }
+            LaunchState::Ended { held: None, exit, .. } => {
+                return Err(describe_not_started(&exit).into());
+            }
+            LaunchState::HolderDied { held: None, .. }
+            | LaunchState::OtherBoot { held: None, .. } => {
                 let why = "its holder died before it reported that the agent runs";
                 return Err(why.to_owned().into());
             }
-            Looked::Alive { held }
-            | Looked::Ended { held: Some(held), .. }
-            | Looked::HolderDied { held: Some(held), .. }
-            | Looked::OtherBoot { held: Some(held), .. } => held,
+            LaunchState::Alive { held }
+            | LaunchState::Ended { held: Some(held), .. }
+            | LaunchState::HolderDied { held: Some(held), .. }
+            | LaunchState::OtherBoot { held: Some(held), .. } => held,
         };
-        if !self.effects.is_of_launch(launch, &held).await {
+        if !self.effects.matches_launch(launch, &held).await {
             let why = "its launch directory has the record of another command";
             return Err(why.to_owned().into());
         }
@@ -618,7 +661,7 @@ impl Context {
 
     /// Makes sure that no earlier daemon started a launch without a directory: its agent may have
     /// removed the directory, and must not run twice.
-    async fn nothing_runs(
+    async fn ensure_not_running(
         &self,
         session: &Session,
         launch: LaunchId,
@@ -629,7 +672,7 @@ impl Context {
             return Ok(());
         }
         let traces = self.world.holders.traces(dir);
-        let left = held::blocking(move || tree::left(&traces)).await;
+        let left = supervised_command::blocking(move || tree::remaining(&traces)).await;
         if left.map_err(|why| why.to_string())?.is_empty() {
             Ok(())
         } else {
@@ -639,7 +682,7 @@ impl Context {
 
     async fn launch_spec(&self, session: &Session, launch: LaunchId) -> Result<HoldSpec, String> {
         let token = self.world.token(launch);
-        let place = Place {
+        let place = ProvostPaths {
             home: self.world.home.root(),
             socket: &self.world.home.socket(),
             program: &self.world.program,
@@ -648,8 +691,12 @@ impl Context {
         let agent = &session.spec.agent;
         let tty = agent.driver.has_terminal().then_some(TERMINAL_SIZE);
         let mut spec = HoldSpec {
-            env: self.world.environment.of_launch(session, launch, &place),
-            stdin: if agent.listens() || tty.is_some() { StdinMode::Pipe } else { StdinMode::Null },
+            env: self.world.environment.for_launch(session, launch, &place),
+            stdin: if agent.accepts_input() || tty.is_some() {
+                StdinMode::Pipe
+            } else {
+                StdinMode::Null
+            },
             output_limit: session.output_limit,
             on_limit: OnLimit::Block,
             grace_ms: session.spec.bounds.stop_grace_ms,
@@ -658,8 +705,9 @@ impl Context {
             ..HoldSpec::new(launch.to_string(), agent.argv.clone(), cwd_of(session))
         };
         let (world, session) = (self.world.clone(), session.clone());
-        held::blocking(move || {
-            codex::equip(&world.home, &world.program, &session, launch, &mut spec).map(|()| spec)
+        supervised_command::blocking(move || {
+            codex::prepare_launch(&world.home, &world.program, &session, launch, &mut spec)
+                .map(|()| spec)
         })
         .await
     }
@@ -671,28 +719,28 @@ impl Context {
         launch: LaunchId,
         step: StopStep,
         mut cancel: watch::Receiver<bool>,
-    ) -> Option<Command> {
+    ) -> Option<SessionCommand> {
         let dir = self.world.home.launch(launch);
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
         let by_force = matches!(step, StopStep::Kill | StopStep::GivenUp);
-        if owed && (forbid_the_start(&dir) || by_force) {
-            return self.call_off(launch, &dir, cancel).await;
+        if owed && (block_start(&dir) || by_force) {
+            return self.cancel_launch(launch, &dir, cancel).await;
         }
         if owed {
             // A start was in progress: it is completed, and then stopped like any other.
             tokio::select! {
                 () = self.starting.wait_for(launch) => {}
-                () = held::cancelled(&mut cancel) => return None,
+                () = supervised_command::wait_for_cancel(&mut cancel) => return None,
             }
             let started = tokio::select! {
                 started = self.launch(session, launch) => started,
-                () = held::cancelled(&mut cancel) => return None,
+                () = supervised_command::wait_for_cancel(&mut cancel) => return None,
             };
-            if let Command::EffectShort { .. } = started {
+            if let SessionCommand::EffectShortage { .. } = started {
                 // It waited for a resource, and is not retried.
-                return self.call_off(launch, &dir, cancel).await;
+                return self.cancel_launch(launch, &dir, cancel).await;
             }
-            self.teller.tell(session.id, started).await;
+            self.teller.send(session.id, started).await;
         }
         if by_force {
             self.kill(session, launch, &dir, cancel).await;
@@ -702,23 +750,23 @@ impl Context {
         let op = if step == StopStep::Interrupt {
             let turn = session.launch(launch).and_then(|launch| launch.turn());
             let thread = session.thread.as_deref();
-            let interrupt = Saying::Interrupt { key: &key, thread, turn };
-            let data = provost_drivers::say(session.spec.agent.driver, &interrupt)?;
+            let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
+            let data = provost_drivers::encode(session.spec.agent.driver, &interrupt)?;
             let key = self.world.write_key(launch, &key);
-            Op::Write { key, data: Data(data), secret: false }
+            HolderOp::Write { key, data: WireBytes(data), secret: false }
         } else {
-            Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
+            HolderOp::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
         };
-        let traces = recorded(session, launch, &dir);
+        let traces = launch_traces(session, launch, &dir);
         while !*cancel.borrow() {
             // The agent may have stopped its holder, which then takes no request.
             if let Some(holder) = &traces.holder {
-                tree::wake(holder).ok();
+                tree::resume_process(holder).ok();
             }
-            match held::request(&dir, op.clone()).await {
+            match supervised_command::request(&dir, op.clone()).await {
                 Ok(()) | Err(client::Error::Fault(_)) => return None,
                 // The holder is exiting, or dead: then the launch's follower ends the survivors.
-                Err(_) => held::pause(TRY_AGAIN).await,
+                Err(_) => supervised_command::sleep(RETRY_DELAY).await,
             }
         }
         None
@@ -733,39 +781,40 @@ impl Context {
         dir: &Path,
         cancel: watch::Receiver<bool>,
     ) {
-        let op = Op::Stop { grace_ms: 0 };
-        let traces = recorded(session, launch, dir);
-        while held::request_within(dir, op.clone(), KILL_ANSWER).await.is_ok() {
-            held::pause(KILL_AGAIN).await;
+        let op = HolderOp::Stop { grace_ms: 0 };
+        let traces = launch_traces(session, launch, dir);
+        while supervised_command::request_within(dir, op.clone(), KILL_ANSWER_TIMEOUT).await.is_ok()
+        {
+            supervised_command::sleep(KILL_RETRY_DELAY).await;
             if *cancel.borrow() {
                 return;
             }
         }
         let has_left = matches!(
-            held::looked(dir).await,
-            Ok(Looked::Ended { gone: Some(_), .. } | Looked::HolderDied { .. })
+            supervised_command::read_launch(dir).await,
+            Ok(LaunchState::Ended { gone: Some(_), .. } | LaunchState::HolderDied { .. })
         );
         if !has_left {
             // The launch's follower finds the remains and tries again.
-            held::none_left(&traces, Duration::ZERO).await.ok();
+            supervised_command::end_all_processes(&traces, Duration::ZERO).await.ok();
         }
     }
 
     /// Cancels a launch that is not known to run. If it runs nevertheless, it is ended.
-    async fn call_off(
+    async fn cancel_launch(
         &self,
         launch: LaunchId,
         dir: &Path,
         cancel: watch::Receiver<bool>,
-    ) -> Option<Command> {
+    ) -> Option<SessionCommand> {
         let traces = self.world.holders.traces(dir);
         while !*cancel.borrow() {
-            match held::none_left(&traces, Duration::ZERO).await {
+            match supervised_command::end_all_processes(&traces, Duration::ZERO).await {
                 Ok(none_left) => {
                     let reason = "it was stopped before it started".to_owned();
-                    return Some(not_launched(launch, reason, &none_left));
+                    return Some(failed_launch_command(launch, reason, &none_left));
                 }
-                Err(_) => held::pause(TRY_AGAIN).await,
+                Err(_) => supervised_command::sleep(RETRY_DELAY).await,
             }
         }
         None
@@ -778,9 +827,10 @@ impl Context {
         launch: LaunchId,
         key: &str,
         cancel: watch::Receiver<bool>,
-    ) -> Option<Command> {
-        let message = session.written(key)?;
-        let lost = |reason: String| Some(Command::MessageLost { key: message.key.clone(), reason });
+    ) -> Option<SessionCommand> {
+        let message = session.message_by_write_key(key)?;
+        let lost =
+            |reason: String| Some(SessionCommand::MessageLost { key: message.key.clone(), reason });
         let dir = self.world.home.launch(launch);
         let secret = session.is_secret(message);
         let kept = self.world.secrets.get(session.id, key);
@@ -790,13 +840,13 @@ impl Context {
             (true, None) if follow::was_written(&dir, key).await => return None,
             (true, None) => return lost("the daemon that had the secret ended first".to_owned()),
         };
-        let Some(bytes) = said(session, launch, message, reply) else {
+        let Some(bytes) = encode_message(session, launch, message, reply) else {
             return lost(format!("{} cannot receive this", session.spec.agent.name));
         };
         let write_key = self.world.write_key(launch, key);
-        let op = Op::Write { key: write_key, data: Data(bytes), secret };
-        while secret && !*cancel.borrow() && !self.masked(session.id, &dir).await {
-            held::pause(TRY_AGAIN).await;
+        let op = HolderOp::Write { key: write_key, data: WireBytes(bytes), secret };
+        while secret && !*cancel.borrow() && !self.mask_secrets(session.id, &dir).await {
+            supervised_command::sleep(RETRY_DELAY).await;
         }
         match write(&dir, op, cancel).await? {
             Ok(()) => {
@@ -806,7 +856,8 @@ impl Context {
             // The turn that an interrupt names depends on when it is written; one of them was
             // written.
             Err(fault)
-                if fault.code == FaultCode::Conflict && message.kind == MessageKind::Interrupt =>
+                if fault.code == HolderFaultCode::Conflict
+                    && message.kind == AgentMessageKind::Interrupt =>
             {
                 None
             }
@@ -821,7 +872,7 @@ impl Context {
 
     /// Types a message into the pane of an external agent. The transcript shows when it was
     /// received.
-    async fn type_it(
+    async fn type_message(
         &self,
         session: &Session,
         launch: LaunchId,
@@ -830,37 +881,40 @@ impl Context {
     ) {
         let message = session.messages.iter().find(|message| message.key == key);
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
-        let is_key = message.request.is_some() || message.kind == MessageKind::Interrupt;
+        let is_key = message.request.is_some() || message.kind == AgentMessageKind::Interrupt;
         let what = if is_key {
-            said(session, launch, message, message.reply.as_ref()).map(Typing::Keys)
+            encode_message(session, launch, message, message.reply.as_ref()).map(PaneInput::Keys)
         } else {
-            Some(Typing::Text(typed(session)(message)))
+            Some(PaneInput::Text(typed_text(session)(message)))
         };
         match what {
             Some(what) => typist.deliver(message, what, cancel).await,
             None => {
                 let why = format!("{} cannot receive this in a pane", session.spec.agent.name);
-                typist.lose(key, why).await;
+                typist.report_lost(key, why).await;
             }
         }
     }
 
     /// Asks the holder to mask the secrets it is about to write, and returns whether it answered. A
     /// refusal means that it cannot mask them: it is too old, or has too many masks already.
-    async fn masked(&self, session: SessionId, dir: &Path) -> bool {
-        let forms = self.world.secrets.hidden(session).into_iter().map(Data).collect();
-        match held::request(dir, Op::Mask { forms }).await {
+    async fn mask_secrets(&self, session: SessionId, dir: &Path) -> bool {
+        let forms = self.world.secrets.masks(session).into_iter().map(WireBytes).collect();
+        match supervised_command::request(dir, HolderOp::Mask { forms }).await {
             Ok(()) | Err(client::Error::Fault(_)) => true,
             Err(_) => false,
         }
     }
 
-    async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
-        let git = self.git_calls.settled(Subject::Session(session.id)).await;
+    async fn take_snapshot(&self, session: &Session, attempt: u32, no: u32) -> SessionCommand {
+        let git = self.git_calls.settled_git(Subject::Session(session.id)).await;
         let session = session.clone();
-        match held::blocking(move || work::snapshot(&git, &session, no)).await {
-            Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
-            Err(reason) => Command::SnapshotFailed { attempt, no, reason },
+        match supervised_command::blocking(move || worktree::commit_work(&git, &session, no)).await
+        {
+            Ok((snapshot, caveats)) => {
+                SessionCommand::SnapshotTaken { attempt, no, snapshot, caveats }
+            }
+            Err(reason) => SessionCommand::SnapshotFailed { attempt, no, reason },
         }
     }
 }
@@ -868,16 +922,16 @@ impl Context {
 /// Has a holder write to its command, however long that takes. `None` if it was cancelled first.
 async fn write(
     dir: &Path,
-    op: Op,
+    op: HolderOp,
     cancel: watch::Receiver<bool>,
-) -> Option<Result<(), wire::Fault>> {
+) -> Option<Result<(), wire::HolderFault>> {
     while !*cancel.borrow() {
-        match held::request(dir, op.clone()).await {
+        match supervised_command::request(dir, op.clone()).await {
             Ok(()) => return Some(Ok(())),
-            Err(client::Error::Fault(fault)) if fault.code != FaultCode::Busy => {
+            Err(client::Error::Fault(fault)) if fault.code != HolderFaultCode::Busy => {
                 return Some(Err(fault));
             }
-            Err(_) => held::pause(TRY_AGAIN).await,
+            Err(_) => supervised_command::sleep(RETRY_DELAY).await,
         }
     }
     None
@@ -885,17 +939,20 @@ async fn write(
 
 /// Takes the directory of a launch that has not started, so that no start in progress can have it
 /// any more.
-fn forbid_the_start(dir: &Path) -> bool {
+fn block_start(dir: &Path) -> bool {
     std::fs::create_dir(dir).is_ok()
 }
 
-fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
-    session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
+fn launch_traces(session: &Session, launch: LaunchId, dir: &Path) -> LaunchTraces {
+    session.launch(launch).map_or_else(
+        || LaunchTraces::with_mark(&supervised_command::launch_mark(dir)),
+        |l| follow::traces(l, dir),
+    )
 }
 
-fn identity(found: provost_holder::Identity) -> Identity {
+fn identity(found: provost_holder::ProcessInstance) -> ProcessIdentity {
     let pid = i32::try_from(found.pid).unwrap_or(0);
-    Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
+    ProcessIdentity { pid, start_time: found.start_time, boot_id: found.boot_id }
 }
 
 pub(super) fn cwd_of(session: &Session) -> &str {

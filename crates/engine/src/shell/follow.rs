@@ -9,129 +9,136 @@ use std::{
 use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
-    lifecycle::Process,
+    lifecycle::ProcessFact,
     session::{
-        self, Command, Cursor, Driver, End, EndedBy, Launch, LaunchPhase, Session, Signal,
-        WorkState,
+        self, Cursor, Driver, Launch, LaunchPhase, ProcessExit, Session, SessionCommand, StoppedBy,
+        StreamSignal, WorkState,
     },
 };
-use provost_drivers::{Opening, Protocol};
+use provost_drivers::{ConversationOptions, Protocol};
 use provost_holder::{
-    self as holder, ExitRecord, Looked,
-    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
-    tree::{self, Traces},
-    wire::{self, Data, Limited, Notice, Op},
+    self as holder, ExitRecord, LaunchState,
+    journal::{
+        self, InputEnvelope, JournalChannel, JournalFrame, JournalLine, JournalNote, JournalReader,
+        LineAssembler, OpenedJournal, RelayNote,
+    },
+    tree::{self, LaunchTraces},
+    wire::{self, HolderNotice, HolderOp, OutputPause, WireBytes},
 };
 
 use super::{
     clock::Clock,
     drop_box,
-    executor::{TERMINAL_SIZE, World},
+    executor::{EngineWorld, TERMINAL_SIZE},
     failpoint,
-    handle::{Handle, Teller},
-    held::{self, NoneLeft, SURVIVOR_GRACE, chain},
-    programs::{self, AgentPlace},
+    handle::{EngineHandle, ObservationSender},
+    programs::{self, AgentPaths},
     real_path,
-    watch::{Guess, Hints},
+    supervised_command::{self, NoProcessLeft, SURVIVOR_GRACE, error_chain},
+    watch::{InferredState, ScreenHints},
 };
-use crate::coalesce::{Coalesce, Placed};
+use crate::coalesce::{JournalSignal, SignalCoalescer};
 
 /// The wait before a launch that could not be read is read again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const READ_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The wait before a holder that seems to be exiting is contacted again.
-const LINK_AGAIN: Duration = Duration::from_millis(20);
+const LINK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// After this many failed attempts the holder is not exiting, but unreachable.
-const FAILED_LINKS: u32 = 50;
+const MAX_FAILED_LINKS: u32 = 50;
 
 /// How long a holder may take, beyond its windows, to report an end before it is probed.
-const ENDING: Duration = Duration::from_secs(1);
+const ENDING_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a holder that reported the end of its tree may take to exit.
-const HOLDER_LEAVES: Duration = Duration::from_secs(5);
+const HOLDER_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This many consecutive reads may fail before a launch without a holder counts as broken.
-const FAILED_LOOKS: u32 = 10;
+const MAX_FAILED_READS: u32 = 10;
 
 /// Follows one launch until its whole process tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
-    link: Link,
+    link: FollowerLink,
     /// The recorded identities of its processes, independent of the directory.
-    traces: Traces,
+    traces: LaunchTraces,
     /// Why its directory is no longer believed, whatever it shows later.
     broken: Option<String>,
-    failed_looks: u32,
+    failed_reads: u32,
     failed_links: u32,
     /// Where the agent works and its relative paths begin.
-    place: AgentPlace,
+    place: AgentPaths,
     protocol: Box<dyn Protocol>,
     /// The screen signals of its terminal, if it has one.
-    terminal: Option<Hints>,
+    terminal: Option<ScreenHints>,
     /// Whether its output shows that it works. A spinner of an agent that reports its work
     /// elsewhere does not.
-    moves: bool,
+    output_is_activity: bool,
     /// Whether its standard error is a log beside its protocol, which shows no work.
-    logs: bool,
+    stderr_is_log: bool,
     /// Whether the end of its output is the end of its stream.
-    closes: bool,
-    lines: Lines,
-    resume: journal::Cursor,
+    stdout_is_stream: bool,
+    lines: LineAssembler,
+    resume: journal::JournalCursor,
     /// Signals before this position were reported before.
-    told: Cursor,
+    reported: Cursor,
     /// Writes of the protocol that were sent to the holder on the present link.
-    handed: BTreeSet<String>,
-    reader: Option<Reader>,
-    told_exit: bool,
+    sent_writes: BTreeSet<String>,
+    reader: Option<JournalReader>,
+    reported_exit: bool,
     /// Whether its holder reported that its leader has ended.
     exited: bool,
     /// Whether that was recorded.
-    told_end: bool,
+    reported_end: bool,
     /// How long its holder may then take to end the rest.
     ending: Duration,
-    told_unknown: bool,
+    reported_unknown: bool,
     /// Whether its death was rejected as implausible. Then a readable journal proves nothing.
-    doubted: bool,
+    implausible: bool,
     caught_up: bool,
-    no_room: bool,
-    folded: Coalesce,
-    dropped: drop_box::Watch,
+    disk_full: bool,
+    coalescer: SignalCoalescer,
+    drop_box_watch: drop_box::DropBoxWatch,
     /// When the current frame was printed.
     printed_ms: u64,
 }
 
 /// The sources that a follower reads and the channels it reports to.
-pub(crate) struct Link {
+pub(crate) struct FollowerLink {
     pub(crate) dir: PathBuf,
-    pub(crate) world: World,
-    pub(crate) teller: Teller,
-    pub(crate) handle: Handle,
+    pub(crate) world: EngineWorld,
+    pub(crate) teller: ObservationSender,
+    pub(crate) handle: EngineHandle,
     pub(crate) clock: Clock,
 }
 
 /// Whether the journal shows that the holder wrote a message to the agent.
 pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
     let (journal, key) = (dir.join(journal::JOURNAL_FILE), key.to_owned());
-    held::blocking(move || {
-        let Ok(Opened::At(reader)) = Reader::open(&journal, 0) else { return false };
-        let inputs = reader.flatten().filter(|frame| frame.channel == Channel::Stdin);
+    supervised_command::blocking(move || {
+        let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(&journal, 0) else {
+            return false;
+        };
+        let inputs = reader.flatten().filter(|frame| frame.channel == JournalChannel::Stdin);
         inputs
-            .filter_map(|frame| Envelope::split(&frame.payload).map(|(envelope, _)| envelope.key))
+            .filter_map(|frame| {
+                InputEnvelope::split(&frame.payload).map(|(envelope, _)| envelope.key)
+            })
             .any(|written| wire::plain_key(&written) == key)
     })
     .await
 }
 
 /// Returns the time zone of the agent: its own, or the machine's.
-fn zone(session: &Session) -> Option<TimeZone> {
+fn agent_time_zone(session: &Session) -> Option<TimeZone> {
     match session.spec.agent.env.get("TZ") {
         Some(name) => TimeZone::get(name).ok(),
         None => TimeZone::try_system().ok(),
     }
 }
 
-fn cwd(session: &Session) -> PathBuf {
+fn working_directory(session: &Session) -> PathBuf {
     match &session.work {
         WorkState::Ready { cwd, .. } => cwd.into(),
         WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => {
@@ -141,154 +148,164 @@ fn cwd(session: &Session) -> PathBuf {
 }
 
 /// The result of listening to a holder.
-enum Heard {
-    Notice(Notice),
+enum ListenResult {
+    Notice(HolderNotice),
     /// The holder has exited, or is dead.
-    Farewell,
+    Disconnected,
     /// It lives but does not answer in time.
-    Nothing,
+    Unresponsive,
 }
 
 /// Whether there is anything left to follow.
-enum Next {
-    Again,
+enum FollowStep {
+    Continue,
     Done,
 }
 
 impl Follower {
-    pub(crate) fn new(session: &Session, launch: LaunchId, link: Link) -> Option<Follower> {
+    pub(crate) fn new(session: &Session, launch: LaunchId, link: FollowerLink) -> Option<Follower> {
         let recorded = session.launch(launch)?;
         let from = recorded.cursor;
         // Reported before a restart, it is withdrawn by the first read that succeeds.
-        let told_unknown = recorded.process() == Process::Unknown;
+        let told_unknown = recorded.process() == ProcessFact::Unknown;
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
-        let opening = Opening { zone: zone(session), ..Opening::of(session) };
+        let opening = ConversationOptions {
+            zone: agent_time_zone(session),
+            ..ConversationOptions::from_session(session)
+        };
         let protocol = provost_drivers::protocol(driver, opening);
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = driver.has_terminal().then(|| Hints::new(session, rows, columns));
-        let resume = if protocol.remembers() || terminal.is_some() {
-            journal::Cursor::default()
+        let terminal = driver.has_terminal().then(|| ScreenHints::new(session, rows, columns));
+        let resume = if protocol.needs_full_journal() || terminal.is_some() {
+            journal::JournalCursor::default()
         } else {
             let skip = u32::try_from(from.skip).unwrap_or(0);
-            journal::Cursor { offset: from.offset, skip }
+            journal::JournalCursor { offset: from.offset, skip }
         };
         Some(Follower {
             launch,
             traces: traces(recorded, &link.dir),
             broken: None,
-            failed_looks: 0,
+            failed_reads: 0,
             failed_links: 0,
-            place: AgentPlace::of(session, &link.world, cwd(session)),
+            place: AgentPaths::from_session(session, &link.world, working_directory(session)),
             link,
             protocol,
             terminal,
-            moves: driver != Driver::CodexTerminal,
-            logs: driver == Driver::Codex,
-            closes: driver.has_protocol(),
-            lines: Lines::resume(Channel::Stdout, resume),
+            output_is_activity: driver != Driver::CodexTerminal,
+            stderr_is_log: driver == Driver::Codex,
+            stdout_is_stream: driver.has_protocol(),
+            lines: LineAssembler::resume(JournalChannel::Stdout, resume),
             resume,
-            told: from,
-            handed: BTreeSet::new(),
+            reported: from,
+            sent_writes: BTreeSet::new(),
             reader: None,
-            told_exit: false,
+            reported_exit: false,
             exited: recorded.has_ended(),
-            told_end: recorded.has_ended(),
+            reported_end: recorded.has_ended(),
             ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
-                .saturating_add(ENDING),
-            told_unknown,
-            doubted: false,
+                .saturating_add(ENDING_GRACE),
+            reported_unknown: told_unknown,
+            implausible: false,
             caught_up: false,
-            no_room: recorded.no_room.is_some(),
-            folded: Coalesce::new(session.budget.tokens.is_some()),
-            dropped: drop_box::Watch::default(),
+            disk_full: recorded.no_room.is_some(),
+            coalescer: SignalCoalescer::new(session.budget.tokens.is_some()),
+            drop_box_watch: drop_box::DropBoxWatch::default(),
             printed_ms: 0,
         })
     }
 
     pub(crate) async fn run(mut self) {
         failpoint::unwind("follow");
-        self.empty_the_drop_box().await;
+        self.collect_reports().await;
         loop {
             let next = self.step().await;
-            self.catch_up().await;
+            self.report_caught_up().await;
             match next {
-                Ok(Next::Done) => return,
-                Ok(Next::Again) => {}
+                Ok(FollowStep::Done) => return,
+                Ok(FollowStep::Continue) => {}
                 Err(why) => {
-                    self.told_unknown = true;
-                    let why = chain(&why);
-                    self.tell(Command::ProcessUnknown { launch: self.launch, why }).await;
-                    held::pause(LOOK_AGAIN).await;
+                    self.reported_unknown = true;
+                    let why = error_chain(&why);
+                    self.report(SessionCommand::ProcessUnknown { launch: self.launch, why }).await;
+                    supervised_command::sleep(READ_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    async fn step(&mut self) -> Result<Next, held::Error> {
+    async fn step(&mut self) -> Result<FollowStep, supervised_command::Error> {
         if let Some(why) = self.broken.take() {
             return self.end_broken(&why).await;
         }
-        let found = match self.look().await? {
+        let found = match self.read_directory().await? {
             Ok(found) => found,
             Err(why) => return self.end_broken(&why).await,
         };
         match found {
             // It ran: the directory of a recorded launch is never made or filled again.
-            Looked::Absent | Looked::Starting { .. } => {
+            LaunchState::Absent | LaunchState::Starting { .. } => {
                 self.end_broken("its launch directory was removed or emptied").await
             }
-            Looked::Ended { .. } if self.child_lives() => {
+            LaunchState::Ended { .. } if self.child_may_live() => {
                 self.end_broken("its launch directory recorded an end while its process runs").await
             }
-            Looked::Ended { held, exit, gone: None } if held::has_left(held.as_ref()) => {
-                let ended = held::end_survivors(&self.traces).await?;
+            LaunchState::Ended { held, exit, gone: None }
+                if supervised_command::holder_has_exited(held.as_ref()) =>
+            {
+                let ended = supervised_command::end_survivors(&self.traces).await?;
                 let leftovers = u32::try_from(ended.found).unwrap_or(u32::MAX);
                 self.finish(&exit, leftovers, ended.verified()).await
             }
-            Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
-                self.link.world.census.alive(self.launch);
-                self.doubted = false;
-                self.exited |= matches!(found, Looked::Ended { .. });
+            LaunchState::Alive { .. } | LaunchState::Ended { gone: None, .. } => {
+                self.link.world.census.mark_alive(self.launch);
+                self.implausible = false;
+                self.exited |= matches!(found, LaunchState::Ended { .. });
                 self.drain().await?;
-                self.catch_up().await;
+                self.report_caught_up().await;
                 self.listen().await
             }
-            Looked::Ended { exit, gone: Some(gone), .. } => {
-                if self.holder_left().await {
+            LaunchState::Ended { exit, gone: Some(gone), .. } => {
+                if self.wait_for_holder_exit().await {
                     self.finish(&exit, gone.leftovers, gone.verified).await
                 } else {
                     self.end_broken("its holder stayed after the end it reported").await
                 }
             }
-            Looked::HolderDied { .. } => {
+            LaunchState::HolderDied { .. } => {
                 self.drain().await?;
-                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
-                self.unobserved("its holder was killed", &none_left).await
+                let none_left =
+                    supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
+                self.confirm_unobserved("its holder was killed", &none_left).await
             }
-            Looked::OtherBoot { .. } => {
+            LaunchState::OtherBoot { .. } => {
                 self.drain().await?;
-                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+                let none_left =
+                    supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
                 // A fact about the whole machine needs no check against other probes.
-                self.ended_unseen("the machine was restarted", &none_left).await
+                self.report_unobserved_end("the machine was restarted", &none_left).await
             }
         }
     }
 
     /// Reads the directory. A failed read is repeated, unless the holder is known to be dead and
     /// reads have failed for long: then nothing will repair it.
-    async fn look(&mut self) -> Result<Result<Looked, String>, held::Error> {
-        match held::looked(&self.link.dir).await {
+    async fn read_directory(
+        &mut self,
+    ) -> Result<Result<LaunchState, String>, supervised_command::Error> {
+        match supervised_command::read_launch(&self.link.dir).await {
             Ok(found) => {
-                self.failed_looks = 0;
+                self.failed_reads = 0;
                 let lost = self.reader.is_none() && !self.has_journal();
                 Ok(if lost { Err("its journal was removed".to_owned()) } else { Ok(found) })
             }
             Err(why) => {
-                self.failed_looks += 1;
-                let dead = |holder: &holder::Identity| matches!(holder.is_alive(), Ok(false));
+                self.failed_reads += 1;
+                let dead =
+                    |holder: &holder::ProcessInstance| matches!(holder.is_alive(), Ok(false));
                 let dead = self.traces.holder.as_ref().is_some_and(dead);
-                if dead && self.failed_looks >= FAILED_LOOKS {
-                    Ok(Err(chain(&why)))
+                if dead && self.failed_reads >= MAX_FAILED_READS {
+                    Ok(Err(error_chain(&why)))
                 } else {
                     Err(why)
                 }
@@ -298,39 +315,40 @@ impl Follower {
 
     /// Ends a launch whose directory can no longer be trusted. Its journal is read as far as
     /// possible.
-    async fn end_broken(&mut self, why: &str) -> Result<Next, held::Error> {
+    async fn end_broken(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
         self.broken = Some(why.to_owned());
-        if self.told_end {
-            return self.end_the_rest().await;
+        if self.reported_end {
+            return self.end_remaining().await;
         }
-        self.end_unseen(why).await
+        self.end_unobserved(why).await
     }
 
     /// Ends a launch whose exit status cannot be learned.
-    async fn end_unseen(&mut self, why: &str) -> Result<Next, held::Error> {
-        let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+    async fn end_unobserved(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
+        let none_left = supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
         if self.reader.is_some() {
             self.drain().await?;
         }
-        self.unobserved(why, &none_left).await
+        self.confirm_unobserved(why, &none_left).await
     }
 
     /// Ends the remains of a launch whose leader has ended and whose holder does not end the rest.
-    async fn end_the_rest(&mut self) -> Result<Next, held::Error> {
-        let ended = held::end_survivors(&self.traces).await?;
+    async fn end_remaining(&mut self) -> Result<FollowStep, supervised_command::Error> {
+        let ended = supervised_command::end_survivors(&self.traces).await?;
         let (leftovers, verified) =
             (u32::try_from(ended.found).unwrap_or(u32::MAX), ended.verified());
-        let found = held::looked(&self.link.dir).await.ok();
+        let found = supervised_command::read_launch(&self.link.dir).await.ok();
         let found = if self.has_journal() { found } else { None };
-        if let Some(Looked::Ended { exit, .. }) = found {
+        if let Some(LaunchState::Ended { exit, .. }) = found {
             return self.finish(&exit, leftovers, verified).await;
         }
-        if !self.told_end {
-            return self.end_unseen("its holder did not report how it ended").await;
+        if !self.reported_end {
+            return self.end_unobserved("its holder did not report how it ended").await;
         }
-        self.close().await;
-        self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
-        Ok(Next::Done)
+        self.close_stream().await;
+        self.report(SessionCommand::ProcessTreeGone { launch: self.launch, leftovers, verified })
+            .await;
+        Ok(FollowStep::Done)
     }
 
     /// Whether the journal exists. One that cannot be read exists.
@@ -340,23 +358,23 @@ impl Follower {
     }
 
     /// Whether the launch's own process may be alive, whatever its directory shows.
-    fn child_lives(&self) -> bool {
+    fn child_may_live(&self) -> bool {
         self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
     }
 
     /// Waits until the launch's holder has exited, as it does at once after it reported the end.
     /// One that stays did not report it: a forged record may stand in for a holder that is kept
     /// stopped.
-    async fn holder_left(&self) -> bool {
+    async fn wait_for_holder_exit(&self) -> bool {
         let Some(holder) = &self.traces.holder else { return true };
         let left = async {
             let mut wait = Duration::from_millis(1);
             while !matches!(holder.is_alive(), Ok(false)) {
-                held::pause(wait).await;
-                wait = (wait * 2).min(LINK_AGAIN);
+                supervised_command::sleep(wait).await;
+                wait = (wait * 2).min(LINK_RETRY_DELAY);
             }
         };
-        tokio::time::timeout(HOLDER_LEAVES, left).await.is_ok()
+        tokio::time::timeout(HOLDER_EXIT_TIMEOUT, left).await.is_ok()
     }
 
     /// Reports the rest of a launch whose tree is gone.
@@ -365,121 +383,132 @@ impl Follower {
         exit: &ExitRecord,
         leftovers: u32,
         verified: bool,
-    ) -> Result<Next, held::Error> {
+    ) -> Result<FollowStep, supervised_command::Error> {
         self.drain().await?;
-        self.tell_exit(exit).await;
-        self.close().await;
-        self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
-        Ok(Next::Done)
+        self.report_exit(exit).await;
+        self.close_stream().await;
+        self.report(SessionCommand::ProcessTreeGone { launch: self.launch, leftovers, verified })
+            .await;
+        Ok(FollowStep::Done)
     }
 
     /// Reports once that everything that happened before was reported.
-    async fn catch_up(&mut self) {
+    async fn report_caught_up(&mut self) {
         if !std::mem::replace(&mut self.caught_up, true) {
             self.link.teller.caught_up(self.launch).await;
         }
     }
 
     /// Listens to a living holder until it exits.
-    async fn listen(&mut self) -> Result<Next, held::Error> {
-        let Ok(mut link) = held::Link::follow(&self.link.dir).await else {
+    async fn listen(&mut self) -> Result<FollowStep, supervised_command::Error> {
+        let Ok(mut link) = supervised_command::HolderConnection::follow(&self.link.dir).await
+        else {
             self.failed_links = self.failed_links.saturating_add(1);
-            let leaving = self.failed_links < FAILED_LINKS;
-            held::pause(if leaving { LINK_AGAIN } else { LOOK_AGAIN }).await;
-            return Ok(Next::Again);
+            let leaving = self.failed_links < MAX_FAILED_LINKS;
+            supervised_command::sleep(if leaving { LINK_RETRY_DELAY } else { READ_RETRY_DELAY })
+                .await;
+            return Ok(FollowStep::Continue);
         };
         self.failed_links = 0;
-        self.handed.clear();
-        self.hide_secrets(&mut link).await;
-        self.hand_over(&mut link).await;
+        self.sent_writes.clear();
+        self.mask_secrets(&mut link).await;
+        self.send_pending_writes(&mut link).await;
         let mut heard = false;
         loop {
-            let notice = match self.hear_in_time(&mut link).await {
-                Heard::Notice(notice) => notice,
-                Heard::Farewell => {
+            let notice = match self.next_notice_in_time(&mut link).await {
+                ListenResult::Notice(notice) => notice,
+                ListenResult::Disconnected => {
                     if !heard {
                         // It is exiting, or refuses us. It is asked again after a pause.
-                        held::pause(LINK_AGAIN).await;
+                        supervised_command::sleep(LINK_RETRY_DELAY).await;
                     }
                     break;
                 }
-                Heard::Nothing => return self.end_the_rest().await,
+                ListenResult::Unresponsive => return self.end_remaining().await,
             };
             heard = true;
             match notice {
-                Notice::Journal { .. } => {
-                    if std::mem::take(&mut self.no_room) {
-                        self.tell(Command::OutputFlows { launch: self.launch }).await;
+                HolderNotice::Journal { .. } => {
+                    if std::mem::take(&mut self.disk_full) {
+                        self.report(SessionCommand::OutputResumed { launch: self.launch }).await;
                     }
                     self.drain().await?;
-                    self.hand_over(&mut link).await;
+                    self.send_pending_writes(&mut link).await;
                 }
-                Notice::Limit { limited: Limited::OutputLimit } => {
-                    self.tell(Command::OutputAtLimit { launch: self.launch }).await;
+                HolderNotice::Limit { limited: OutputPause::OutputLimit } => {
+                    self.report(SessionCommand::OutputAtLimit { launch: self.launch }).await;
                 }
-                Notice::Limit { limited: Limited::DiskFull } => {
-                    self.no_room = true;
+                HolderNotice::Limit { limited: OutputPause::DiskFull } => {
+                    self.disk_full = true;
                     let dir = self.link.world.home.root().display().to_string();
-                    self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
+                    self.report(SessionCommand::OutputDiskFull { launch: self.launch, dir }).await;
                 }
-                Notice::Visits { people } => {
+                HolderNotice::Visits { people } => {
                     self.drain().await?;
-                    self.see_what_was_left().await;
-                    self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
+                    self.report_draft().await;
+                    self.report(SessionCommand::ViewersChanged { launch: self.launch, people })
+                        .await;
                 }
-                Notice::Suspended { suspended } => {
+                HolderNotice::Suspended { suspended } => {
                     self.drain().await?;
                     let launch = self.launch;
-                    self.tell(Command::ProcessSuspended { launch, suspended }).await;
+                    self.report(SessionCommand::ProcessSuspended { launch, suspended }).await;
                 }
-                Notice::Exited => self.hear_of_the_exit().await?,
-                Notice::Gone => break,
+                HolderNotice::Exited => self.handle_exit().await?,
+                HolderNotice::Gone => break,
             }
         }
-        self.link.world.holders.ended(&link);
-        Ok(Next::Again)
+        self.link.world.holders.record_end(&link);
+        Ok(FollowStep::Continue)
     }
 
     /// Waits for the next notice. Once the leader has ended, it waits only as long as the holder
     /// needs to end the rest. A holder that takes longer but answers has its reasons, such as a
     /// full disk.
-    async fn hear_in_time(&mut self, link: &mut held::Link) -> Heard {
-        let heard = |notice: Option<Notice>| notice.map_or(Heard::Farewell, Heard::Notice);
+    async fn next_notice_in_time(
+        &mut self,
+        link: &mut supervised_command::HolderConnection,
+    ) -> ListenResult {
+        let heard = |notice: Option<HolderNotice>| {
+            notice.map_or(ListenResult::Disconnected, ListenResult::Notice)
+        };
         if !self.exited {
-            return heard(self.hear(link).await);
+            return heard(self.next_notice(link).await);
         }
         loop {
-            if let Ok(notice) = tokio::time::timeout(self.ending, self.hear(link)).await {
+            if let Ok(notice) = tokio::time::timeout(self.ending, self.next_notice(link)).await {
                 return heard(notice);
             }
             if let Some(holder) = &self.traces.holder {
                 // One that cannot be woken does not answer.
-                tree::wake(holder).ok();
+                tree::resume_process(holder).ok();
             }
-            if held::request(&self.link.dir, Op::Ping).await.is_err() {
-                return Heard::Nothing;
+            if supervised_command::request(&self.link.dir, HolderOp::Ping).await.is_err() {
+                return ListenResult::Unresponsive;
             }
         }
     }
 
     /// Has the holder mask the secrets that another launch of the session received: a resumed
     /// conversation may be printed from its beginning.
-    async fn hide_secrets(&self, link: &mut held::Link) {
-        let forms = self.link.world.secrets.hidden(self.launch.session);
+    async fn mask_secrets(&self, link: &mut supervised_command::HolderConnection) {
+        let forms = self.link.world.secrets.masks(self.launch.session);
         if !forms.is_empty() {
             // A broken link is detected at the next notice. An older holder refuses, and nothing
             // else can be done.
-            link.send(Op::Mask { forms: forms.into_iter().map(Data).collect() }).await.ok();
+            link.send(HolderOp::Mask { forms: forms.into_iter().map(WireBytes).collect() })
+                .await
+                .ok();
         }
     }
 
     /// Sends the pending writes of the protocol to the holder. The holder writes each key once, and
     /// the journal shows what arrived. The rest is sent again on the next link.
-    async fn hand_over(&mut self, link: &mut held::Link) {
-        for write in self.protocol.owed() {
-            if self.handed.insert(write.key.clone()) {
+    async fn send_pending_writes(&mut self, link: &mut supervised_command::HolderConnection) {
+        for write in self.protocol.pending_writes() {
+            if self.sent_writes.insert(write.key.clone()) {
                 let key = self.link.world.write_key(self.launch, &write.key);
-                let op = Op::Write { key, data: Data(write.line), secret: false };
+                let op = HolderOp::Write { key, data: WireBytes(write.line), secret: false };
                 // A broken link is detected at the next notice.
                 link.send(op).await.ok();
             }
@@ -487,61 +516,66 @@ impl Follower {
     }
 
     /// Waits for the next notice, and meanwhile reports held signals that become due.
-    async fn hear(&mut self, link: &mut held::Link) -> Option<Notice> {
+    async fn next_notice(
+        &mut self,
+        link: &mut supervised_command::HolderConnection,
+    ) -> Option<HolderNotice> {
         loop {
-            self.look_at_the_screen().await;
-            let look = self.terminal.as_ref().and_then(Hints::due_ms);
-            let Some(due) = self.folded.due_ms().into_iter().chain(look).min() else {
-                return link.notice().await;
+            self.read_screen().await;
+            let look = self.terminal.as_ref().and_then(ScreenHints::due_ms);
+            let Some(due) = self.coalescer.due_ms().into_iter().chain(look).min() else {
+                return link.next_notice().await;
             };
             let now = self.link.clock.now().mono_ms;
             let wait = Duration::from_millis(due.saturating_sub(now));
             tokio::select! {
-                notice = link.notice() => return notice,
-                () = held::pause(wait) => {
-                    let due = self.folded.due(self.link.clock.now().mono_ms);
-                    self.tell_observed(due, None).await;
+                notice = link.next_notice() => return notice,
+                () = supervised_command::sleep(wait) => {
+                    let due = self.coalescer.due(self.link.clock.now().mono_ms);
+                    self.report_observed(due, None).await;
                 }
             }
         }
     }
 
-    async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
-        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await?
-            && !self.child_lives()
+    async fn handle_exit(&mut self) -> Result<(), supervised_command::Error> {
+        if let LaunchState::Ended { exit, .. } =
+            supervised_command::read_launch(&self.link.dir).await?
+            && !self.child_may_live()
         {
             self.drain().await?;
-            self.tell_exit(&exit).await;
+            self.report_exit(&exit).await;
             self.exited = true;
         }
         Ok(())
     }
 
     /// Takes reports that were written while no daemon answered.
-    async fn empty_the_drop_box(&self) {
-        drop_box::empty(&self.link.world, &self.link.handle, Some(self.launch)).await;
+    async fn collect_reports(&self) {
+        drop_box::collect_reports(&self.link.world, &self.link.handle, Some(self.launch)).await;
     }
 
     /// Takes reports that an agent wrote in its sandbox. A report that precedes a line of output
     /// counts before it: a claim made in a turn is known when the turn ends.
-    async fn look_into_the_drop_box(&mut self) {
+    async fn check_drop_box(&mut self) {
         let directory = self.link.world.home.agent_drop_box(self.launch.session);
-        if self.dropped.changed(&directory, self.link.clock.now().wall_ms) {
-            self.empty_the_drop_box().await;
+        if self.drop_box_watch.changed(&directory, self.link.clock.now().wall_ms) {
+            self.collect_reports().await;
         }
     }
 
     /// Folds all complete frames of the journal.
-    async fn drain(&mut self) -> Result<(), held::Error> {
+    async fn drain(&mut self) -> Result<(), supervised_command::Error> {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
             let next = reader.next().transpose();
-            let next = next.map_err(|why| held::Error::Talk(chain(&why)))?;
-            self.see().await;
+            let next =
+                next.map_err(|why| supervised_command::Error::Communicate(error_chain(&why)))?;
+            self.report_seen().await;
             match next {
                 Some(frame) => {
-                    self.look_into_the_drop_box().await;
-                    self.take(&frame).await;
+                    self.check_drop_box().await;
+                    self.take_frame(&frame).await;
                 }
                 None => return Ok(()),
             }
@@ -549,19 +583,21 @@ impl Follower {
     }
 
     /// Withdraws the report that the launch could not be observed: its journal was read.
-    async fn see(&mut self) {
-        if !self.doubted && std::mem::take(&mut self.told_unknown) {
-            self.tell(Command::ProcessSeen { launch: self.launch }).await;
+    async fn report_seen(&mut self) {
+        if !self.implausible && std::mem::take(&mut self.reported_unknown) {
+            self.report(SessionCommand::ProcessSeen { launch: self.launch }).await;
         }
     }
 
-    async fn open_journal(&mut self) -> Result<Option<&mut Reader>, held::Error> {
+    async fn open_journal(
+        &mut self,
+    ) -> Result<Option<&mut JournalReader>, supervised_command::Error> {
         if self.reader.is_none() {
             let path = self.link.dir.join(journal::JOURNAL_FILE);
-            match Reader::open(&path, self.resume.offset) {
-                Ok(Opened::At(reader)) => self.reader = Some(reader),
-                Ok(Opened::Lost { end }) => self.lose(end).await,
-                Err(why) => return Err(held::Error::Talk(chain(&why))),
+            match JournalReader::open(&path, self.resume.offset) {
+                Ok(OpenedJournal::Ready(reader)) => self.reader = Some(reader),
+                Ok(OpenedJournal::Lost { end }) => self.handle_lost_journal(end).await,
+                Err(why) => return Err(supervised_command::Error::Communicate(error_chain(&why))),
             }
         }
         Ok(self.reader.as_mut())
@@ -569,50 +605,52 @@ impl Follower {
 
     /// Handles a journal that ends before the folded position, because power was lost. The lost
     /// part is not folded again.
-    async fn lose(&mut self, end: u64) {
-        self.resume = journal::Cursor { offset: end, skip: 0 };
-        self.lines = Lines::resume(Channel::Stdout, self.resume);
+    async fn handle_lost_journal(&mut self, end: u64) {
+        self.resume = journal::JournalCursor { offset: end, skip: 0 };
+        self.lines = LineAssembler::resume(JournalChannel::Stdout, self.resume);
         let cursor = Cursor { offset: end, skip: 0 };
-        self.tell(Command::OutputLost { launch: self.launch, cursor }).await;
+        self.report(SessionCommand::OutputLost { launch: self.launch, cursor }).await;
     }
 
-    async fn take(&mut self, frame: &Frame) {
+    async fn take_frame(&mut self, frame: &JournalFrame) {
         self.printed_ms = self.link.clock.ours(frame.mono_ms);
         match frame.channel {
-            Channel::Stdout if self.terminal.is_some() => self.shown(&frame.payload).await,
-            Channel::Stdout => self.printed(frame).await,
-            Channel::Stderr if self.logs => {}
-            Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
-            Channel::Stdin => {
+            JournalChannel::Stdout if self.terminal.is_some() => {
+                self.take_terminal_output(&frame.payload).await
+            }
+            JournalChannel::Stdout => self.take_output(frame).await,
+            JournalChannel::Stderr if self.stderr_is_log => {}
+            JournalChannel::Stderr => self.link.teller.note_heard(self.launch, self.printed_ms),
+            JournalChannel::Stdin => {
                 // The protocol's own writes are not reported, so that no held signal is recorded
                 // because of them: the end of a turn would wait for that.
-                if let Some((Envelope { key, typed: false, .. }, _)) =
-                    Envelope::split(&frame.payload)
+                if let Some((InputEnvelope { key, typed: false, .. }, _)) =
+                    InputEnvelope::split(&frame.payload)
                 {
                     let key = wire::plain_key(&key);
-                    if !self.protocol.wrote(key) {
-                        let signal = Signal::InputSeen { key: key.to_owned() };
+                    if !self.protocol.acknowledge_write(key) {
+                        let signal = StreamSignal::InputWritten { key: key.to_owned() };
                         self.observe(signal, self.lines.cursor()).await;
                     }
                 }
             }
-            Channel::Note => {
-                self.note_failed(frame).await;
-                let note = serde_json::from_slice::<Note>(&frame.payload);
+            JournalChannel::Note => {
+                self.handle_relay_failure(frame).await;
+                let note = serde_json::from_slice::<JournalNote>(&frame.payload);
                 match note {
-                    Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
-                    Ok(Note::Resized { columns, rows }) => {
+                    Ok(JournalNote::StdoutClosed) => self.handle_stdout_closed(frame.after).await,
+                    Ok(JournalNote::Resized { columns, rows }) => {
                         if let Some(hints) = &mut self.terminal {
                             hints.resize(rows, columns);
                         }
                     }
                     // Limits and stops arrive as notices; notes of later versions are ignored.
                     Ok(
-                        Note::OutputLimit { .. }
-                        | Note::LimitRaised { .. }
-                        | Note::StderrClosed
-                        | Note::Suspended
-                        | Note::Continued,
+                        JournalNote::OutputLimit { .. }
+                        | JournalNote::LimitRaised { .. }
+                        | JournalNote::StderrClosed
+                        | JournalNote::Suspended
+                        | JournalNote::Continued,
                     )
                     | Err(_) => {}
                 }
@@ -621,75 +659,76 @@ impl Follower {
     }
 
     /// Takes printed output. An agent that only reports retries shows no progress.
-    async fn printed(&mut self, frame: &Frame) {
+    async fn take_output(&mut self, frame: &JournalFrame) {
         let delivered = self.lines.feed(frame);
         let mut moves = delivered.is_empty();
         for delivered in delivered {
-            moves |= self.read(delivered.line, delivered.after).await;
+            moves |= self.read_line(delivered.line, delivered.after).await;
         }
         if moves {
-            self.link.teller.heard(self.launch, self.printed_ms);
+            self.link.teller.note_heard(self.launch, self.printed_ms);
         }
     }
 
     /// Takes terminal output.
-    async fn shown(&mut self, bytes: &[u8]) {
-        if self.moves {
-            self.link.teller.heard(self.launch, self.printed_ms);
+    async fn take_terminal_output(&mut self, bytes: &[u8]) {
+        if self.output_is_activity {
+            self.link.teller.note_heard(self.launch, self.printed_ms);
         }
         let launch = self.launch;
         let now = self.link.clock.now().mono_ms;
         let guesses = self.terminal.as_mut().map(|hints| hints.feed(bytes, now));
-        for Guess { by, place, what } in guesses.unwrap_or_default() {
-            self.tell(Command::Hinted { launch, by, place, what }).await;
+        for InferredState { by, place, what } in guesses.unwrap_or_default() {
+            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
         }
     }
 
     /// Reads the terminal's screen, if it is due.
-    async fn look_at_the_screen(&mut self) {
+    async fn read_screen(&mut self) {
         let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
-        let guess = self.terminal.as_mut().and_then(|hints| hints.look(now));
-        if let Some(Guess { by, place, what }) = guess {
-            self.tell(Command::Hinted { launch, by, place, what }).await;
+        let guess = self.terminal.as_mut().and_then(|hints| hints.read_screen(now));
+        if let Some(InferredState { by, place, what }) = guess {
+            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
         }
     }
 
     /// Reports the draft that a leaving user left at the prompt, before it is reported that no user
     /// is attached.
-    async fn see_what_was_left(&mut self) {
+    async fn report_draft(&mut self) {
         let launch = self.launch;
-        let guess = self.terminal.as_mut().and_then(Hints::draft);
-        if let Some(Guess { by, place, what }) = guess {
-            self.tell(Command::Hinted { launch, by, place, what }).await;
+        let guess = self.terminal.as_mut().and_then(ScreenHints::draft);
+        if let Some(InferredState { by, place, what }) = guess {
+            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
         }
     }
 
     /// Reports an agent that runs but cannot be connected to. It will not work, which is worse than
     /// a silent stream.
-    async fn note_failed(&mut self, frame: &Frame) {
+    async fn handle_relay_failure(&mut self, frame: &JournalFrame) {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
         if let Ok(RelayNote::RelayFailed { why }) = note {
-            let after = journal::Cursor { offset: frame.after, skip: 0 };
-            self.observe(Signal::Unreachable { reason: why }, after).await;
+            let after = journal::JournalCursor { offset: frame.after, skip: 0 };
+            self.observe(StreamSignal::Unreachable { reason: why }, after).await;
         }
     }
 
     /// Reports that an agent closed the stream of its protocol. A plain command may redirect its
     /// output and work on: there only the process counts.
-    async fn note_closed(&mut self, after: u64) {
-        if self.closes {
-            self.observe(Signal::Closed, journal::Cursor { offset: after, skip: 0 }).await;
+    async fn handle_stdout_closed(&mut self, after: u64) {
+        if self.stdout_is_stream {
+            self.observe(StreamSignal::Closed, journal::JournalCursor { offset: after, skip: 0 })
+                .await;
         }
     }
 
     /// Reads a line, and returns whether it shows progress of the agent.
-    async fn read(&mut self, line: Line, after: journal::Cursor) -> bool {
+    async fn read_line(&mut self, line: JournalLine, after: journal::JournalCursor) -> bool {
         self.protocol.set_clock(self.link.clock.wall_of(self.printed_ms));
         let signal = match line {
-            Line::Whole(bytes) => self.protocol.read(&bytes),
-            Line::Oversized { len } => Some(Signal::Oversized { bytes: len }),
+            JournalLine::Whole(bytes) => self.protocol.read(&bytes),
+            JournalLine::Oversized { len } => Some(StreamSignal::Oversized { bytes: len }),
         };
-        let moves = !matches!(signal, Some(Signal::Retrying { .. }));
+        let moves = !matches!(signal, Some(StreamSignal::Retrying { .. }));
         if let Some(signal) = signal {
             self.observe(signal, after).await;
         }
@@ -697,91 +736,101 @@ impl Follower {
     }
 
     /// Closes the stream: a last line without a newline is read first.
-    async fn close(&mut self) {
+    async fn close_stream(&mut self) {
         if let Some(last) = self.lines.finish() {
-            self.read(last.line, last.after).await;
+            self.read_line(last.line, last.after).await;
         }
-        self.observe(Signal::Closed, self.lines.cursor()).await;
+        self.observe(StreamSignal::Closed, self.lines.cursor()).await;
     }
 
-    async fn tell_exit(&mut self, exit: &ExitRecord) {
-        if std::mem::replace(&mut self.told_exit, true) {
+    async fn report_exit(&mut self, exit: &ExitRecord) {
+        if std::mem::replace(&mut self.reported_exit, true) {
             return;
         }
-        self.told_end = true;
-        self.empty_the_drop_box().await;
+        self.reported_end = true;
+        self.collect_reports().await;
         let by = match exit.ended_by {
-            holder::EndedBy::Itself => EndedBy::Itself,
-            holder::EndedBy::Stop
-            | holder::EndedBy::TimeLimit
-            | holder::EndedBy::OutputLimit
-            | holder::EndedBy::HolderFault => EndedBy::Provost,
+            holder::EndCause::Itself => StoppedBy::Itself,
+            holder::EndCause::Stop
+            | holder::EndCause::TimeLimit
+            | holder::EndCause::OutputLimit
+            | holder::EndCause::HolderFault => StoppedBy::Provost,
         };
         let launch = self.launch;
         let command = match &exit.end {
-            holder::End::Exited { code } => {
-                Command::ProcessEnded { launch, end: End::Exit(*code), by }
+            holder::ProcessEnd::Exited { code } => {
+                SessionCommand::ProcessEnded { launch, end: ProcessExit::Exit(*code), by }
             }
-            holder::End::Signalled { signal } => {
-                Command::ProcessEnded { launch, end: End::Signal(*signal), by }
+            holder::ProcessEnd::Signalled { signal } => {
+                SessionCommand::ProcessEnded { launch, end: ProcessExit::Signal(*signal), by }
             }
-            holder::End::NotStarted { error } => {
-                Command::ProcessUnobserved { launch, why: error.clone() }
+            holder::ProcessEnd::NotStarted { error } => {
+                SessionCommand::ProcessUnobserved { launch, why: error.clone() }
             }
         };
-        self.tell(command).await;
+        self.report(command).await;
     }
 
     /// Reports an unobserved end, unless too many launches look dead at once. A process that was
     /// found and ended is certain.
-    async fn unobserved(&mut self, why: &str, none_left: &NoneLeft) -> Result<Next, held::Error> {
-        if !none_left.ran() {
-            let believed = self.link.world.census.believe(self.launch).await;
-            self.doubted = believed.is_err();
+    async fn confirm_unobserved(
+        &mut self,
+        why: &str,
+        none_left: &NoProcessLeft,
+    ) -> Result<FollowStep, supervised_command::Error> {
+        if !none_left.found_processes() {
+            let believed = self.link.world.census.confirm_death(self.launch).await;
+            self.implausible = believed.is_err();
             believed?;
         }
-        self.ended_unseen(why, none_left).await
+        self.report_unobserved_end(why, none_left).await
     }
 
     /// Reports an unobserved end. The parameter proves that no process is left.
-    async fn ended_unseen(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
+    async fn report_unobserved_end(
+        &mut self,
+        why: &str,
+        _: &NoProcessLeft,
+    ) -> Result<FollowStep, supervised_command::Error> {
         let launch = self.launch;
-        self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
-        Ok(Next::Done)
+        self.report(SessionCommand::ProcessUnobserved { launch, why: why.to_owned() }).await;
+        Ok(FollowStep::Done)
     }
 
-    async fn observe(&mut self, signal: Signal, after: journal::Cursor) {
+    async fn observe(&mut self, signal: StreamSignal, after: journal::JournalCursor) {
         let cursor = Cursor { offset: after.offset, skip: u64::from(after.skip) };
-        if cursor <= self.told && !matches!(signal, Signal::Closed | Signal::InputSeen { .. }) {
+        if cursor <= self.reported
+            && !matches!(signal, StreamSignal::Closed | StreamSignal::InputWritten { .. })
+        {
             return;
         }
-        let signal = real_path::added(signal, &self.place.cwd).await;
-        let signal = programs::added(signal, &self.place).await;
-        let told = self.folded.take(signal, cursor, self.printed_ms);
-        self.tell_observed(told, None).await;
+        let signal = real_path::with_real_paths(signal, &self.place.cwd).await;
+        let signal = programs::with_lookup(signal, &self.place).await;
+        let told = self.coalescer.take(signal, cursor, self.printed_ms);
+        self.report_observed(told, None).await;
     }
 
-    async fn tell(&mut self, command: session::Command) {
-        let before = self.folded.flush();
-        self.tell_observed(before, Some(command)).await;
+    async fn report(&mut self, command: session::SessionCommand) {
+        let before = self.coalescer.flush();
+        self.report_observed(before, Some(command)).await;
     }
 
     /// Reports signals together with the command that follows them.
-    async fn tell_observed(&self, observed: Vec<Placed>, then: Option<Command>) {
+    async fn report_observed(&self, observed: Vec<JournalSignal>, then: Option<SessionCommand>) {
         let launch = self.launch;
         let observed = observed.into_iter();
-        let commands: Vec<Command> = observed
-            .map(|(signal, cursor)| Command::Observed { launch, signal, cursor })
+        let commands: Vec<SessionCommand> = observed
+            .map(|(signal, cursor)| SessionCommand::Observed { launch, signal, cursor })
             .chain(then)
             .collect();
         if !commands.is_empty() {
-            self.link.teller.tell_all(launch.session, commands).await;
+            self.link.teller.send_all(launch.session, commands).await;
         }
     }
 }
 
 /// Returns the recorded identities of a launch's processes.
-pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
+pub(crate) fn traces(launch: &Launch, dir: &Path) -> LaunchTraces {
     let child = match &launch.phase {
         LaunchPhase::Running { child, .. } => child.as_ref(),
         LaunchPhase::Owed
@@ -789,5 +838,5 @@ pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
         | LaunchPhase::Unobserved { .. }
         | LaunchPhase::Failed { .. } => None,
     };
-    held::traces(dir, launch.holder.as_ref(), child)
+    supervised_command::traces(dir, launch.holder.as_ref(), child)
 }

@@ -14,12 +14,12 @@ use std::{
 use provost_core::shortage::Shortage;
 use provost_git::{
     Git,
-    command::Exit,
-    long::{self, CutOffCall, LongCall, LongCalls, LongEnd},
+    command::GitExit,
+    long_call::{self, CutOffCall, LongCall, LongCallResult, LongCalls},
 };
 use provost_holder::{
-    End, EndedBy, ExitRecord, HoldSpec, OnLimit,
-    journal::{self, Channel, Opened, Reader},
+    EndCause, ExitRecord, HoldSpec, OnLimit, ProcessEnd,
+    journal::{self, JournalChannel, JournalReader, OpenedJournal},
 };
 use tokio::{
     runtime::Handle as Runtime,
@@ -28,12 +28,12 @@ use tokio::{
 
 use super::{
     blocking::blocking_write,
-    effects::{EffectName, Effects, Ran},
-    executor::World,
+    effects::{EffectName, Effects, FinishedEffect},
+    executor::EngineWorld,
     failpoint,
-    held::{self, Finished, chain},
-    shortage::{EarlierGit, Waits},
+    shortage::{EarlierGit, ShortageWaits},
     start_record::CutOffStart,
+    supervised_command::{self, CommandEnd, error_chain},
 };
 use crate::stream::Subject;
 
@@ -42,16 +42,16 @@ use crate::stream::Subject;
 pub const RUN_GIT: &str = "run-git";
 
 /// The suffix of the key of a git call.
-const KEY_END: &str = ".git";
+const KEY_SUFFIX: &str = ".git";
 
 /// How many bytes a call may print: a line for each conflicting file.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
 /// How many bytes of the end of that are kept.
-const KEPT: usize = 64 << 10;
+const KEPT_BYTES: usize = 64 << 10;
 
 /// The wait before a call of an earlier daemon that could not be observed is tried again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Provides effects with a git whose long calls outlive the daemon.
 #[derive(Clone)]
@@ -60,13 +60,13 @@ pub(crate) struct GitCalls {
     effects: Effects,
     program: PathBuf,
     scratch: PathBuf,
-    waits: Waits,
+    waits: ShortageWaits,
     /// Set once no call of an earlier daemon runs.
     settled: Arc<OnceCell<()>>,
 }
 
 impl GitCalls {
-    pub(crate) fn new(world: &World, effects: &Effects) -> GitCalls {
+    pub(crate) fn new(world: &EngineWorld, effects: &Effects) -> GitCalls {
         GitCalls {
             git: world.git.clone(),
             effects: effects.clone(),
@@ -83,14 +83,14 @@ impl GitCalls {
         effect: EffectName,
         work: impl FnOnce(&Git) -> T + Send + 'static,
     ) -> T {
-        self.settled(effect.owner.into()).await;
-        let git = self.writing(effect).await;
+        self.settled_git(effect.owner.into()).await;
+        let git = self.git_for_effect(effect).await;
         blocking_write(move || work(&git)).await
     }
 
-    async fn writing(&self, mut effect: EffectName) -> Git {
-        effect.key.push_str(KEY_END);
-        let calls = HeldCalls {
+    async fn git_for_effect(&self, mut effect: EffectName) -> Git {
+        effect.key.push_str(KEY_SUFFIX);
+        let calls = SupervisedCalls {
             effects: self.effects.clone(),
             effect,
             program: self.program.clone(),
@@ -103,28 +103,28 @@ impl GitCalls {
 
     /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs. Until
     /// then its subject is shown as waiting.
-    pub(crate) async fn settled(&self, subject: Subject) -> Git {
+    pub(crate) async fn settled_git(&self, subject: Subject) -> Git {
         let _shown = self.waits.for_git(subject);
-        self.settled.get_or_init(|| self.outwait_earlier()).await;
+        self.settled.get_or_init(|| self.wait_for_earlier_calls()).await;
         self.git.clone()
     }
 
-    async fn outwait_earlier(&self) {
-        let limit = long::TIME_LIMIT.as_millis() as u64;
+    async fn wait_for_earlier_calls(&self) {
+        let limit = long_call::TIME_LIMIT.as_millis() as u64;
         // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
         let waiting = |pid| self.waits.set_earlier_git(Some(EarlierGit { pid }));
-        while self.effects.outwait_all(KEY_END, limit, ended_cleanly, &waiting).await.is_err() {
-            held::pause(LOOK_AGAIN).await;
+        while self.effects.wait_for_all(KEY_SUFFIX, limit, ended_cleanly, &waiting).await.is_err() {
+            supervised_command::sleep(RETRY_DELAY).await;
         }
         self.waits.set_earlier_git(None);
         let scratch = self.scratch.clone();
-        held::blocking(move || long::sweep(&scratch)).await;
+        supervised_command::blocking(move || long_call::sweep(&scratch)).await;
     }
 }
 
 /// Runs the long calls of one effect, one after the other.
 #[derive(Clone)]
-struct HeldCalls {
+struct SupervisedCalls {
     effects: Effects,
     effect: EffectName,
     program: PathBuf,
@@ -134,15 +134,15 @@ struct HeldCalls {
     cut_off: Arc<Mutex<Result<Vec<CutOffCall>, String>>>,
 }
 
-impl LongCalls for HeldCalls {
-    fn run(&self, call: LongCall) -> LongEnd {
+impl LongCalls for SupervisedCalls {
+    fn run(&self, call: LongCall) -> LongCallResult {
         if let Err(why) = self.known_cut_off() {
-            return LongEnd::NotStarted(why);
+            return LongCallResult::NotStarted(why);
         }
         let (calls, (sender, ended)) = (self.clone(), oneshot::channel());
-        self.runtime.spawn(async move { drop(sender.send(calls.hold(call).await)) });
+        self.runtime.spawn(async move { drop(sender.send(calls.run_supervised(call).await)) });
         // The runtime drops its tasks when the daemon exits.
-        ended.blocking_recv().unwrap_or(LongEnd::Abandoned)
+        ended.blocking_recv().unwrap_or(LongCallResult::Abandoned)
     }
 
     fn cut_off_calls(&self) -> Vec<CutOffCall> {
@@ -150,7 +150,7 @@ impl LongCalls for HeldCalls {
     }
 }
 
-impl HeldCalls {
+impl SupervisedCalls {
     fn known_cut_off(&self) -> Result<Vec<CutOffCall>, String> {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -159,24 +159,30 @@ impl HeldCalls {
     async fn take_cut_off(&self) {
         let found = match self.effects.cut_off(&self.effect, ended_cleanly).await {
             Ok(starts) => Ok(starts.into_iter().map(call_of).collect()),
-            Err(why) if why.is_shortage() => Err(chain(&why)),
+            Err(why) if why.is_shortage() => Err(error_chain(&why)),
             Err(_) => return,
         };
         *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    async fn hold(&self, call: LongCall) -> LongEnd {
+    async fn run_supervised(&self, call: LongCall) -> LongCallResult {
         failpoint::pass("git.before");
         let ran = self.effects.run_anew(&self.effect, self.spec(call), ended_cleanly).await;
         failpoint::pass("git.after");
         match ran {
-            Ok(Ran { finished: Finished::Ended { exit }, dir }) => self.take(&exit, dir).await,
-            Ok(Ran { finished: Finished::Uncertain(why), .. }) => {
+            Ok(FinishedEffect { finished: CommandEnd::Ended { exit }, dir }) => {
+                self.take_result(&exit, dir).await
+            }
+            Ok(FinishedEffect { finished: CommandEnd::Uncertain(why), .. }) => {
                 self.take_cut_off().await;
                 let is_short = Shortage::from_text(&why).is_some();
-                if is_short { LongEnd::NoRoom(why) } else { LongEnd::CutOff(why) }
+                if is_short {
+                    LongCallResult::DiskFull(why)
+                } else {
+                    LongCallResult::Interrupted(why)
+                }
             }
-            Err(why) => LongEnd::NotStarted(chain(&why)),
+            Err(why) => LongCallResult::NotStarted(error_chain(&why)),
         }
     }
 
@@ -193,19 +199,19 @@ impl HeldCalls {
             env: call.env,
             output_limit: OUTPUT_LIMIT,
             on_limit: OnLimit::End,
-            time_limit_ms: Some(long::TIME_LIMIT.as_millis() as u64),
+            time_limit_ms: Some(long_call::TIME_LIMIT.as_millis() as u64),
             ..HoldSpec::new(String::new(), argv, call.cwd)
         }
     }
 
     /// Takes the result of a call that ended. Its record is removed, as it is made anew whenever it is needed again;
     /// that a call was cut off stays recorded until one succeeds.
-    async fn take(&self, exit: &ExitRecord, dir: PathBuf) -> LongEnd {
+    async fn take_result(&self, exit: &ExitRecord, dir: PathBuf) -> LongCallResult {
         let end = match (exit.ended_by, &exit.end) {
-            (EndedBy::Itself, End::Exited { code }) => {
-                let stderr = held::blocking(move || printed(&dir)).await;
+            (EndCause::Itself, ProcessEnd::Exited { code }) => {
+                let stderr = supervised_command::blocking(move || read_stderr(&dir)).await;
                 let ran_out = *code != 0 && ran_out(&stderr);
-                let end = LongEnd::Exited { exit: Exit::Code(*code), stderr };
+                let end = LongCallResult::Exited { exit: GitExit::Code(*code), stderr };
                 if ran_out {
                     self.take_cut_off().await;
                     return end;
@@ -217,10 +223,10 @@ impl HeldCalls {
                 }
                 end
             }
-            (_, End::NotStarted { error }) => LongEnd::NotStarted(error.clone()),
-            (_, End::Exited { .. } | End::Signalled { .. }) => {
+            (_, ProcessEnd::NotStarted { error }) => LongCallResult::NotStarted(error.clone()),
+            (_, ProcessEnd::Exited { .. } | ProcessEnd::Signalled { .. }) => {
                 self.take_cut_off().await;
-                return LongEnd::CutOff(exit.to_string());
+                return LongCallResult::Interrupted(exit.to_string());
             }
         };
         self.effects.discard_clean(&self.effect).await.ok();
@@ -231,9 +237,11 @@ impl HeldCalls {
 /// Whether a call left no file half written: git ended by itself, and it did not run out of room.
 fn ended_cleanly(dir: &Path, exit: &ExitRecord) -> bool {
     match (exit.ended_by, &exit.end) {
-        (_, End::NotStarted { .. }) | (EndedBy::Itself, End::Exited { code: 0 }) => true,
-        (EndedBy::Itself, End::Exited { .. }) => !ran_out(&printed(dir)),
-        (_, End::Exited { .. } | End::Signalled { .. }) => false,
+        (_, ProcessEnd::NotStarted { .. }) | (EndCause::Itself, ProcessEnd::Exited { code: 0 }) => {
+            true
+        }
+        (EndCause::Itself, ProcessEnd::Exited { .. }) => !ran_out(&read_stderr(dir)),
+        (_, ProcessEnd::Exited { .. } | ProcessEnd::Signalled { .. }) => false,
     }
 }
 
@@ -248,14 +256,15 @@ fn ran_out(stderr: &[u8]) -> bool {
 }
 
 /// Returns the end of a call's standard error.
-fn printed(dir: &Path) -> Vec<u8> {
-    let Ok(Opened::At(reader)) = Reader::open(&dir.join(journal::JOURNAL_FILE), 0) else {
+fn read_stderr(dir: &Path) -> Vec<u8> {
+    let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(&dir.join(journal::JOURNAL_FILE), 0)
+    else {
         return Vec::new();
     };
     let mut stderr = Vec::new();
-    for frame in reader.flatten().filter(|frame| frame.channel == Channel::Stderr) {
+    for frame in reader.flatten().filter(|frame| frame.channel == JournalChannel::Stderr) {
         stderr.extend_from_slice(&frame.payload);
-        stderr.drain(..stderr.len().saturating_sub(KEPT));
+        stderr.drain(..stderr.len().saturating_sub(KEPT_BYTES));
     }
     stderr
 }

@@ -5,55 +5,55 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_api::{ApiError, Code, EventRow};
+use provost_api::{ApiError, ErrorCode, EventRow};
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId, StandingId},
+    ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, RunSpec},
-    session::{Command, EffectKey, Reporter, Spec, Testimony},
-    task,
+    session::{EffectKey, ReportBody, Reporter, SessionCommand, SessionSpec},
+    team,
 };
-use provost_ledger::Recorded;
+use provost_ledger::RecordedEvent;
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::{listing::Listing, tasks::TaskAsk};
+use super::{listing::Listing, team_requests::TeamRequest};
 use crate::stream::Subject;
 
 /// JSON, or an error.
-pub(super) type Answer = Result<String, ApiError>;
+pub(super) type JsonReply = Result<String, ApiError>;
 
 /// A request to the engine.
 #[derive(Debug)]
-pub enum Ask {
+pub enum EngineRequest {
     Open {
         id: SessionId,
-        spec: Box<Spec>,
+        spec: Box<SessionSpec>,
         warnings: Vec<String>,
     },
     /// An operator's command to a session.
-    Do {
+    SessionCommand {
         session: String,
-        command: Command,
+        command: SessionCommand,
     },
     Report {
         session: Option<String>,
         from: Reporter,
-        testimony: Testimony,
+        testimony: ReportBody,
     },
     /// A tool call of a team member, made outside the agent's stream.
-    Call {
+    ToolCall {
         launch: LaunchId,
         native: String,
-        call: Box<task::Call>,
+        call: Box<team::MemberCall>,
     },
     OpenRun {
         id: RunId,
         spec: Box<RunSpec>,
     },
     /// An operator's command to a run.
-    DoRun {
+    RunCommand {
         run: String,
-        command: run::Command,
+        command: run::RunCommand,
     },
     RunRow {
         run: String,
@@ -66,16 +66,16 @@ pub enum Ask {
         limit: usize,
     },
     /// A request about a team.
-    Task(TaskAsk),
-    Row {
+    Team(TeamRequest),
+    SessionRow {
         session: String,
     },
-    Why {
+    Explain {
         session: String,
     },
     List(Listing),
     /// The launches that may be running, with their holders where known.
-    Live,
+    LiveLaunches,
     Archive {
         before_wall_ms: i64,
         apply: bool,
@@ -87,43 +87,43 @@ pub enum Ask {
     },
     /// Rows that differ from the ledger because it cannot be written now, and the machine's
     /// shortages.
-    Overlay,
+    Preview,
 }
 
-pub(super) struct Asked {
-    pub(super) ask: Ask,
+pub(super) struct PendingRequest {
+    pub(super) request: EngineRequest,
     pub(super) actor: String,
     pub(super) key: Option<String>,
-    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) reply: oneshot::Sender<JsonReply>,
 }
 
 /// Observations about a session.
 #[derive(Debug)]
-pub struct Told {
+pub struct SessionObservation {
     pub session: SessionId,
     /// They become durable together.
-    pub commands: Vec<Command>,
+    pub commands: Vec<SessionCommand>,
 }
 
 /// The result of an effect of a run.
 #[derive(Debug)]
-pub struct RunTold {
+pub struct RunObservation {
     pub run: RunId,
-    pub command: run::Command,
+    pub command: run::RunCommand,
 }
 
 /// The result of an effect of a team.
 #[derive(Debug)]
-pub struct TaskTold {
-    pub task: StandingId,
-    pub command: task::Command,
+pub struct TeamObservation {
+    pub task: TeamId,
+    pub command: team::TeamCommand,
 }
 
-pub(super) enum Input {
-    Asked(Box<Asked>),
-    Told(Told),
-    RunTold(RunTold),
-    TaskTold(TaskTold),
+pub(super) enum OwnerInput {
+    Request(Box<PendingRequest>),
+    Session(SessionObservation),
+    Run(RunObservation),
+    Team(TeamObservation),
     CaughtUp(LaunchId),
     /// The tokio task that carried out an effect panicked.
     EffectLost(Subject, EffectKey),
@@ -131,88 +131,90 @@ pub(super) enum Input {
 }
 
 /// Events that became durable, as rows.
-pub type Published = Arc<Vec<EventRow>>;
+pub type PublishedEvents = Arc<Vec<EventRow>>;
 
 /// Sends requests to the owner. Cheap to clone.
 #[derive(Clone)]
-pub struct Handle {
-    pub(super) inputs: mpsc::Sender<Input>,
-    pub(super) events: broadcast::Sender<Published>,
+pub struct EngineHandle {
+    pub(super) inputs: mpsc::Sender<OwnerInput>,
+    pub(super) events: broadcast::Sender<PublishedEvents>,
 }
 
 /// Sends observations to the owner. Cheap to clone.
 #[derive(Clone)]
-pub struct Teller {
-    pub(super) inputs: mpsc::Sender<Input>,
+pub struct ObservationSender {
+    pub(super) inputs: mpsc::Sender<OwnerInput>,
     pub(super) heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
 }
 
-impl Handle {
+impl EngineHandle {
     /// Sends a request, and waits until the reply is durable.
-    pub async fn ask(
+    pub async fn request(
         &self,
-        ask: Ask,
+        ask: EngineRequest,
         actor: &str,
         key: Option<String>,
     ) -> Result<String, ApiError> {
         let (reply, answer) = oneshot::channel();
-        let asked = Asked { ask, actor: actor.to_owned(), key, reply };
+        let asked = PendingRequest { request: ask, actor: actor.to_owned(), key, reply };
         let stopped = || {
-            ApiError::new(Code::Unreachable, "the daemon is stopping").next("provost daemon status")
+            ApiError::new(ErrorCode::Unreachable, "the daemon is stopping")
+                .next("provost daemon status")
         };
-        self.inputs.send(Input::Asked(Box::new(asked))).await.map_err(|_| stopped())?;
+        self.inputs.send(OwnerInput::Request(Box::new(asked))).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 
     /// Sends a request and parses the reply.
-    pub async fn ask_json(&self, ask: Ask) -> Result<Value, ApiError> {
-        let text = self.ask(ask, "operator", None).await?;
-        serde_json::from_str(&text).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+    pub async fn request_json(&self, ask: EngineRequest) -> Result<Value, ApiError> {
+        let text = self.request(ask, "operator", None).await?;
+        serde_json::from_str(&text)
+            .map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
     }
 
     /// Subscribes to events as they become durable.
-    pub fn subscribe(&self) -> broadcast::Receiver<Published> {
+    pub fn subscribe(&self) -> broadcast::Receiver<PublishedEvents> {
         self.events.subscribe()
     }
 
     /// Lets the owner finish its commit and stop.
     pub async fn stop(&self) {
         let (done, stopped) = oneshot::channel();
-        if self.inputs.send(Input::Stop(done)).await.is_ok() {
+        if self.inputs.send(OwnerInput::Stop(done)).await.is_ok() {
             // An error means that it has stopped already.
             drop(stopped.await);
         }
     }
 }
 
-impl Teller {
+impl ObservationSender {
     /// Sends an observation, and waits only until it is queued.
-    pub(crate) async fn tell(&self, session: SessionId, command: Command) {
-        self.tell_all(session, vec![command]).await;
+    pub(crate) async fn send(&self, session: SessionId, command: SessionCommand) {
+        self.send_all(session, vec![command]).await;
     }
 
     /// Sends observations that become durable together or not at all.
-    pub(crate) async fn tell_all(&self, session: SessionId, commands: Vec<Command>) {
+    pub(crate) async fn send_all(&self, session: SessionId, commands: Vec<SessionCommand>) {
         // A stopped owner takes nothing more; the next one reads the same from the journal.
-        drop(self.inputs.send(Input::Told(Told { session, commands })).await);
+        drop(self.inputs.send(OwnerInput::Session(SessionObservation { session, commands })).await);
     }
 
     /// Sends the result of an effect of a run.
-    pub(crate) async fn tell_run(&self, run: RunId, command: run::Command) {
+    pub(crate) async fn send_run(&self, run: RunId, command: run::RunCommand) {
         // A stopped owner takes nothing more; the effect is pending again at the next start.
-        drop(self.inputs.send(Input::RunTold(RunTold { run, command })).await);
+        drop(self.inputs.send(OwnerInput::Run(RunObservation { run, command })).await);
     }
 
     /// Sends the result of an effect of a team.
-    pub(crate) async fn tell_task(&self, task: StandingId, command: task::Command) {
+    pub(crate) async fn send_team(&self, task: TeamId, command: team::TeamCommand) {
         // A stopped owner takes nothing more; the effect is pending again at the next start.
-        drop(self.inputs.send(Input::TaskTold(TaskTold { task, command })).await);
+        drop(self.inputs.send(OwnerInput::Team(TeamObservation { task, command })).await);
     }
 
     /// Reports that nothing carries out an effect any more.
     pub(crate) async fn effect_lost(&self, subject: Subject, effect: EffectKey) {
         // A stopped owner takes nothing more; the effect is pending again at the next start.
-        drop(self.inputs.send(Input::EffectLost(subject, effect)).await);
+        drop(self.inputs.send(OwnerInput::EffectLost(subject, effect)).await);
     }
 
     /// Forgets a launch that has ended.
@@ -223,17 +225,17 @@ impl Teller {
     /// Reports that all events of a launch from the time without a daemon were sent.
     pub(crate) async fn caught_up(&self, launch: LaunchId) {
         // A stopped owner does not need it.
-        drop(self.inputs.send(Input::CaughtUp(launch)).await);
+        drop(self.inputs.send(OwnerInput::CaughtUp(launch)).await);
     }
 
     /// Records when a launch was last heard. Read only when a silence deadline is due.
-    pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
+    pub(crate) fn note_heard(&self, launch: LaunchId, mono_ms: u64) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
     }
 }
 
 /// Builds the row of a recorded event.
-pub fn event_row(record: &Recorded) -> EventRow {
+pub fn event_row(record: &RecordedEvent) -> EventRow {
     EventRow {
         seq: record.seq,
         at: record.at.wall_ms,
@@ -242,14 +244,14 @@ pub fn event_row(record: &Recorded) -> EventRow {
         version: record.version,
         kind: record.kind.clone(),
         actor: record.actor.clone(),
-        data: shown(record),
+        data: visible_data(record),
         state: None,
     }
 }
 
 /// Returns the data of an event. A blind proposal stays hidden until both are written, and then
 /// appears in the message to the chooser.
-fn shown(record: &Recorded) -> Value {
+fn visible_data(record: &RecordedEvent) -> Value {
     let mut data = serde_json::from_str(&record.data).unwrap_or(Value::Null);
     if record.kind == "task.next_proposed" && data.is_object() {
         data["text"] = Value::Null;
@@ -257,24 +259,24 @@ fn shown(record: &Recorded) -> Value {
     data
 }
 
-pub(super) fn is_query(ask: &Ask) -> bool {
+pub(super) fn is_query(ask: &EngineRequest) -> bool {
     match ask {
-        Ask::Task(ask) => ask.is_query(),
-        Ask::Open { .. }
-        | Ask::Do { .. }
-        | Ask::Report { .. }
-        | Ask::Call { .. }
-        | Ask::OpenRun { .. }
-        | Ask::DoRun { .. } => false,
-        Ask::RunRow { .. }
-        | Ask::Graph { .. }
-        | Ask::Runs { .. }
-        | Ask::Row { .. }
-        | Ask::Why { .. }
-        | Ask::List(_)
-        | Ask::Live
-        | Ask::Status { .. }
-        | Ask::Overlay
-        | Ask::Archive { .. } => true,
+        EngineRequest::Team(ask) => ask.is_query(),
+        EngineRequest::Open { .. }
+        | EngineRequest::SessionCommand { .. }
+        | EngineRequest::Report { .. }
+        | EngineRequest::ToolCall { .. }
+        | EngineRequest::OpenRun { .. }
+        | EngineRequest::RunCommand { .. } => false,
+        EngineRequest::RunRow { .. }
+        | EngineRequest::Graph { .. }
+        | EngineRequest::Runs { .. }
+        | EngineRequest::SessionRow { .. }
+        | EngineRequest::Explain { .. }
+        | EngineRequest::List(_)
+        | EngineRequest::LiveLaunches
+        | EngineRequest::Status { .. }
+        | EngineRequest::Preview
+        | EngineRequest::Archive { .. } => true,
     }
 }

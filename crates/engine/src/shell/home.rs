@@ -73,7 +73,7 @@ impl Home {
 
     /// The name that rows use for the directory of a check, hook or setup, relative to the home.
     /// The real name has a random suffix.
-    pub fn held_name(&self, owner: impl Display, key: &str) -> PathBuf {
+    pub fn effect_output_name(&self, owner: impl Display, key: &str) -> PathBuf {
         Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
 

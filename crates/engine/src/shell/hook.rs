@@ -1,18 +1,18 @@
 //! Hooks: commands of the project, run once per occasion with the occasion as JSON on their input.
 
 use provost_core::{
-    run::{Run, RunHookKey, RunHookOwed},
-    session::{HookEnd, HookKey, HookOwed, HookSpec, Session},
+    run::{PendingRunHook, Run, RunHookKey},
+    session::{HookEnd, HookKey, HookSpec, PendingHook, Session},
 };
-use provost_holder::{End, EndedBy, HoldSpec, OnLimit, StdinMode};
+use provost_holder::{EndCause, HoldSpec, OnLimit, ProcessEnd, StdinMode};
 use serde_json::{Value, json};
 
 use super::{
-    effects::{EffectName, EffectOwner, Effects, Ran},
+    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     environment::DaemonEnvironment,
-    held::{self, Finished, chain},
+    supervised_command::{self, CommandEnd, error_chain},
 };
-use crate::{card, run_card};
+use crate::projection;
 
 /// The grace period between TERM and KILL for a hook that is being ended.
 const GRACE_MS: u64 = 2_000;
@@ -27,7 +27,7 @@ pub(crate) struct HookJob {
 }
 
 impl HookJob {
-    pub(crate) fn of(
+    pub(crate) fn from_session(
         session: &Session,
         key: HookKey,
         name: String,
@@ -38,13 +38,13 @@ impl HookJob {
         Some(HookJob {
             effect: EffectName { owner: EffectOwner::Session(session.id), key: name },
             spec,
-            env: environment.of_command(&session.spec),
+            env: environment.for_command(&session.spec),
             cwd: session.spec.project.clone().unwrap_or_else(|| session.spec.cwd.clone()),
             payload: payload(session, owed),
         })
     }
 
-    pub(crate) fn of_run(
+    pub(crate) fn from_run(
         run: &Run,
         key: RunHookKey,
         name: String,
@@ -54,7 +54,7 @@ impl HookJob {
         Some(HookJob {
             effect: EffectName { owner: EffectOwner::Run(run.id), key: name },
             spec: run.spec.hooks.get(&key.event)?.clone(),
-            env: environment.of_agent(&run.spec.agent),
+            env: environment.for_agent(&run.spec.agent),
             cwd: run.spec.project.clone(),
             payload: run_payload(run, owed),
         })
@@ -75,35 +75,39 @@ impl HookJob {
             ..HoldSpec::new(String::new(), self.spec.argv, self.cwd)
         };
         match effects.run(&self.effect, spec, &mut cancel).await {
-            Ok(Ran { finished: Finished::Ended { exit }, .. }) => hook_end(exit.ended_by, exit.end),
-            Ok(Ran { finished: Finished::Uncertain(why), .. }) => HookEnd::Uncertain(why),
-            Err(why @ (held::Error::Start(_) | held::Error::Record(_))) => {
-                HookEnd::NotStarted(chain(&why))
+            Ok(FinishedEffect { finished: CommandEnd::Ended { exit }, .. }) => {
+                hook_end(exit.ended_by, exit.end)
             }
-            Err(why) => HookEnd::Uncertain(chain(&why)),
+            Ok(FinishedEffect { finished: CommandEnd::Uncertain(why), .. }) => {
+                HookEnd::Uncertain(why)
+            }
+            Err(
+                why @ (supervised_command::Error::Start(_) | supervised_command::Error::Record(_)),
+            ) => HookEnd::NotStarted(error_chain(&why)),
+            Err(why) => HookEnd::Uncertain(error_chain(&why)),
         }
     }
 }
 
-fn hook_end(by: EndedBy, end: End) -> HookEnd {
+fn hook_end(by: EndCause, end: ProcessEnd) -> HookEnd {
     match (by, end) {
-        (EndedBy::TimeLimit, _) => HookEnd::TimeLimit,
-        (EndedBy::OutputLimit, _) => HookEnd::OutputLimit,
-        (_, End::Exited { code }) => HookEnd::Exit(code),
-        (_, End::Signalled { signal }) => HookEnd::Signal(signal),
-        (_, End::NotStarted { error }) => HookEnd::NotStarted(error),
+        (EndCause::TimeLimit, _) => HookEnd::TimeLimit,
+        (EndCause::OutputLimit, _) => HookEnd::OutputLimit,
+        (_, ProcessEnd::Exited { code }) => HookEnd::Exit(code),
+        (_, ProcessEnd::Signalled { signal }) => HookEnd::Signal(signal),
+        (_, ProcessEnd::NotStarted { error }) => HookEnd::NotStarted(error),
     }
 }
 
 /// The input of a run's hook: the occasion, and the run's current row.
-fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
+fn run_payload(run: &Run, owed: &PendingRunHook) -> String {
     json!({
         "event": owed.key.event.to_string(),
         "occasion": owed.key.no,
         "at": owed.at.wall_ms,
         "leg": owed.leg,
-        "stage": owed.stage.word(),
-        "run": run_card::row(run),
+        "stage": owed.stage.as_str(),
+        "run": projection::run::row(run),
     })
     .to_string()
 }
@@ -111,11 +115,11 @@ fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
 /// The reaction that a hook is about: its trigger and its action.
 fn reaction(session: &Session, name: &str) -> Option<Value> {
     let one = session.spec.reactions.iter().find(|one| one.name == name)?;
-    Some(json!({"name": one.name, "on": one.on.word(), "do": one.act.word()}))
+    Some(json!({"name": one.name, "on": one.on.as_str(), "do": one.act.as_str()}))
 }
 
 /// The input of a session's hook: the occasion, and the session's current row.
-fn payload(session: &Session, owed: &HookOwed) -> String {
+fn payload(session: &Session, owed: &PendingHook) -> String {
     json!({
         "event": owed.key.event.to_string(),
         "occasion": owed.key.no,
@@ -124,7 +128,7 @@ fn payload(session: &Session, owed: &HookOwed) -> String {
         "state": owed.state.word(),
         "cause": owed.cause.map(|cause| cause.word()),
         "reaction": owed.reaction.as_ref().and_then(|name| reaction(session, name)),
-        "session": card::row(session),
+        "session": projection::session::row(session),
     })
     .to_string()
 }

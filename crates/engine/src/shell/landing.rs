@@ -6,103 +6,109 @@ use std::path::Path;
 
 use provost_core::{
     ids::CommitId,
-    run::{Command, HeldLanding, LandMode, LandStep, Run},
+    run::{GuardedLanding, LandMode, LandStep, Run, RunCommand},
     verdict::Snapshot,
 };
 use provost_git::{
-    BranchName, Forward, Git, Message, Oid, Project, RefName, Versions, branch_at, branch_tip,
-    changed_among, diff_among, forward, has_commit, includes, landing, merge, related, unite,
-    unmended,
+    BranchName, CommitMessage, CommitPair, FastForward, Git, Oid, Project, RefName, branch_tip,
+    changed_among, commit_merge, create_branch, diff_among, fast_forward,
+    files_with_conflict_markers, has_commit, have_common_ancestor, includes, landing, merge,
 };
 
-use super::{held::chain, queue::tree_oid};
+use super::{merge_queue::parse_tree_oid, supervised_command::error_chain};
 
 /// Lands on a branch of this repository.
-pub(crate) fn land(git: &Git, run: &Run, step: usize) -> Command {
-    let landed = Site::of(git, run).and_then(|site| match run.spec.land {
-        LandMode::Branch => site.on_its_branch(),
+pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
+    let landed = LandingSite::of(git, run).and_then(|site| match run.spec.land {
+        LandMode::Branch => site.land_on_branch(),
         LandMode::Pr => Err("the run lands as a pull request, not as a branch".to_owned()),
-        LandMode::Merge => site.merged(step),
+        LandMode::Merge => site.land_by_merge(step),
     });
-    landed.unwrap_or_else(|reason| Command::LandFailed { leg: run.leg().no, reason })
+    landed.unwrap_or_else(|reason| RunCommand::LandingFailed { leg: run.attempt().no, reason })
 }
 
 /// Reports whether the work has landed on a branch of this repository.
-pub(crate) fn look(git: &Git, run: &Run, leg: u32) -> Command {
-    let over = Command::LandOver { leg, pull: None };
-    let found = Site::of(git, run).and_then(|site| site.landed());
+pub(crate) fn check_landed(git: &Git, run: &Run, leg: u32) -> RunCommand {
+    let over = RunCommand::LandingAborted { leg, pull: None };
+    let found = LandingSite::of(git, run).and_then(|site| site.find_landed());
     // A landing that cannot be read counts as not landed.
     found.ok().flatten().unwrap_or(over)
 }
 
 /// The repository and commit of a landing.
-struct Site<'a> {
+struct LandingSite<'a> {
     git: &'a Git,
     run: &'a Run,
     project: Project,
     head: &'a Snapshot,
 }
 
-impl<'a> Site<'a> {
+impl<'a> LandingSite<'a> {
     fn of(git: &'a Git, run: &'a Run) -> Result<Self, String> {
         let head = run.head.as_ref().ok_or("there is nothing to land")?;
         let project =
-            Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-        Ok(Site { git, run, project, head })
+            Project::find(git, Path::new(&run.spec.project)).map_err(|why| error_chain(&why))?;
+        Ok(LandingSite { git, run, project, head })
     }
 
-    fn on_its_branch(&self) -> Result<Command, String> {
-        let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain(&why))?;
-        let commit = oid(&self.head.commit)?;
-        match branch_at(self.git, &self.project, &branch, &commit) {
+    fn land_on_branch(&self) -> Result<RunCommand, String> {
+        let branch = BranchName::new(&self.run.spec.branch).map_err(|why| error_chain(&why))?;
+        let commit = parse_oid(&self.head.commit)?;
+        match create_branch(self.git, &self.project, &branch, &commit) {
             // The branch of merged tasks exists, and has the merged commits.
-            Err(landing::Error::Taken { .. }) if self.run.graph.is_some() => {
-                go_forward(self.git, &self.project, &self.run.spec.branch, &commit)?;
+            Err(landing::Error::BranchExists { .. }) if self.run.graph.is_some() => {
+                fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &commit)?;
             }
-            made => made.map_err(told)?,
+            made => made.map_err(describe_error)?,
         }
-        Ok(landed(&self.run.spec.branch, &commit, false))
+        Ok(landed_command(&self.run.spec.branch, &commit, false))
     }
 
     /// Fast-forwards the target if it has not moved; else merges the work with its new commits.
-    fn merged(&self, step: usize) -> Result<Command, String> {
-        let (name, commit) = (self.target()?, self.to_land()?);
-        if let Some(merge) = self.left_in_conflict()? {
-            return Ok(Command::TargetMoved { step, merge: Box::new(merge) });
+    fn land_by_merge(&self, step: usize) -> Result<RunCommand, String> {
+        let (name, commit) = (self.target()?, self.commit_to_land()?);
+        if let Some(merge) = self.unresolved_conflict()? {
+            return Ok(RunCommand::TargetMoved { step, merge: Box::new(merge) });
         }
-        let target = RefName::of_branch(name);
-        if let Some(held) = self.held(&target, &commit)? {
-            return Ok(Command::HoldLanding { step, held: Box::new(held) });
+        let target = RefName::from_branch(name);
+        if let Some(held) = self.approval_needed(&target, &commit)? {
+            return Ok(RunCommand::HoldLanding { step, held: Box::new(held) });
         }
-        match forward(self.git, &self.project, &target, &commit).map_err(told)? {
-            Forward::Done => Ok(landed(name, &commit, true)),
-            Forward::Elsewhere(onto) => self.merge_with(&commit, &onto, step),
+        match fast_forward(self.git, &self.project, &target, &commit).map_err(describe_error)? {
+            FastForward::Done => Ok(landed_command(name, &commit, true)),
+            FastForward::Diverged(onto) => self.merge_with(&commit, &onto, step),
         }
     }
 
     /// Returns the changes that the operator has to approve before this commit lands: those of
     /// trust-relevant or protected files. A target that has the commit, or that has moved, is not
     /// fast-forwarded.
-    fn held(&self, target: &RefName, commit: &Oid) -> Result<Option<HeldLanding>, String> {
+    fn approval_needed(
+        &self,
+        target: &RefName,
+        commit: &Oid,
+    ) -> Result<Option<GuardedLanding>, String> {
         if self.run.may_land(&CommitId(commit.to_string())) {
             return Ok(None);
         }
-        let Some(tip) = branch_tip(self.git, &self.project, target).map_err(told)? else {
+        let Some(tip) = branch_tip(self.git, &self.project, target).map_err(describe_error)? else {
             return Ok(None);
         };
-        let has = |newer, older| includes(self.git, &self.project, newer, older).map_err(told);
+        let has =
+            |newer, older| includes(self.git, &self.project, newer, older).map_err(describe_error);
         if has(&tip, commit)? || !has(commit, &tip)? {
             return Ok(None);
         }
-        let patterns = self.run.spec.held_patterns();
+        let patterns = self.run.spec.guarded_patterns();
         let files = changed_among(self.git, &self.project, &tip, commit, &patterns);
-        let files = files.map_err(|why| chain(&why))?;
+        let files = files.map_err(|why| error_chain(&why))?;
         if files.is_empty() {
             return Ok(None);
         }
-        let versions = Versions { base: &tip, work: commit };
-        let diff = diff_among(self.git, &self.project, versions, &patterns).map_err(told)?;
-        Ok(Some(HeldLanding {
+        let versions = CommitPair { base: &tip, work: commit };
+        let diff =
+            diff_among(self.git, &self.project, versions, &patterns).map_err(describe_error)?;
+        Ok(Some(GuardedLanding {
             onto: CommitId(tip.to_string()),
             landing: Snapshot {
                 commit: CommitId(commit.to_string()),
@@ -115,9 +121,10 @@ impl<'a> Site<'a> {
         }))
     }
 
-    fn merge_with(&self, work: &Oid, onto: &Oid, step: usize) -> Result<Command, String> {
-        let (message, at) = (self.message(), self.at());
-        let merged = merge(self.git, &self.project, work, onto, &message, at).map_err(told)?;
+    fn merge_with(&self, work: &Oid, onto: &Oid, step: usize) -> Result<RunCommand, String> {
+        let (message, at) = (self.message(), self.merge_time());
+        let merged =
+            merge(self.git, &self.project, work, onto, &message, at).map_err(describe_error)?;
         let merge = Snapshot {
             commit: CommitId(merged.commit.to_string()),
             tree: provost_core::ids::TreeId(merged.tree.to_string()),
@@ -128,40 +135,42 @@ impl<'a> Site<'a> {
             merge,
             conflicts: merged.conflicts.iter().map(ToString::to_string).collect(),
         };
-        Ok(Command::TargetMoved { step, merge: Box::new(merge) })
+        Ok(RunCommand::TargetMoved { step, merge: Box::new(merge) })
     }
 
     /// Returns the commit to land. If conflicts were fixed, the commit with their markers is left
     /// out. Work that an agent put on a root commit of its own is moved to the run's base.
-    fn to_land(&self) -> Result<Oid, String> {
-        if let Some((work, onto)) = self.mended()? {
-            return self.unite(&[&work, &onto], self.message());
+    fn commit_to_land(&self) -> Result<Oid, String> {
+        if let Some((work, onto)) = self.fixed_conflict()? {
+            return self.commit_merge(&[&work, &onto], self.message());
         }
-        let (commit, base) = (oid(&self.head.commit)?, oid(&self.run.spec.target.base.commit)?);
-        if related(self.git, &self.project, &commit, &base).map_err(told)? {
+        let (commit, base) =
+            (parse_oid(&self.head.commit)?, parse_oid(&self.run.spec.target.base.commit)?);
+        if have_common_ancestor(self.git, &self.project, &commit, &base).map_err(describe_error)? {
             Ok(commit)
         } else {
             let text = format!("Do the work of {}", self.run.spec.name);
-            self.unite(&[&base], Message { text, ..self.message() })
+            self.commit_merge(&[&base], CommitMessage { text, ..self.message() })
         }
     }
 
     /// Returns the two commits that were merged with conflicts, if the newest work is to have fixed
     /// them.
-    fn mended(&self) -> Result<Option<(Oid, Oid)>, String> {
+    fn fixed_conflict(&self) -> Result<Option<(Oid, Oid)>, String> {
         match self.run.steps.last() {
             Some(LandStep::Merge { onto, work, conflicts, .. }) if !conflicts.is_empty() => {
-                Ok(Some((oid(work)?, oid(onto)?)))
+                Ok(Some((parse_oid(work)?, parse_oid(onto)?)))
             }
             Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => Ok(None),
         }
     }
 
     /// Returns the merge again, with the newest work, if files of it still have conflict markers.
-    fn left_in_conflict(&self) -> Result<Option<LandStep>, String> {
-        let Some((work, onto)) = self.mended()? else { return Ok(None) };
-        let tree = tree_oid(&self.head.tree)?;
-        let files = unmended(self.git, &self.project, &work, &onto, &tree).map_err(told)?;
+    fn unresolved_conflict(&self) -> Result<Option<LandStep>, String> {
+        let Some((work, onto)) = self.fixed_conflict()? else { return Ok(None) };
+        let tree = parse_tree_oid(&self.head.tree)?;
+        let files = files_with_conflict_markers(self.git, &self.project, &work, &onto, &tree)
+            .map_err(describe_error)?;
         let conflicts: Vec<String> = files.iter().map(ToString::to_string).collect();
         let [work, onto] = [work, onto].map(|commit| CommitId(commit.to_string()));
         let merge = self.head.clone();
@@ -169,20 +178,23 @@ impl<'a> Site<'a> {
         Ok(stands.then_some(LandStep::Merge { onto, work, merge, conflicts }))
     }
 
-    fn unite(&self, parents: &[&Oid], message: Message) -> Result<Oid, String> {
-        let tree = tree_oid(&self.head.tree)?;
-        unite(self.git, &self.project, &tree, parents, &message, self.at()).map_err(told)
+    fn commit_merge(&self, parents: &[&Oid], message: CommitMessage) -> Result<Oid, String> {
+        let tree = parse_tree_oid(&self.head.tree)?;
+        commit_merge(self.git, &self.project, &tree, parents, &message, self.merge_time())
+            .map_err(describe_error)
     }
 
-    fn landed(&self) -> Result<Option<Command>, String> {
+    fn find_landed(&self) -> Result<Option<RunCommand>, String> {
         let (name, commit, merged) = match self.run.spec.land {
             LandMode::Pr => return Ok(None),
-            LandMode::Branch => (self.run.spec.branch.as_str(), oid(&self.head.commit)?, false),
-            LandMode::Merge => (self.target()?, self.to_land()?, true),
+            LandMode::Branch => {
+                (self.run.spec.branch.as_str(), parse_oid(&self.head.commit)?, false)
+            }
+            LandMode::Merge => (self.target()?, self.commit_to_land()?, true),
         };
-        let target = RefName::of_branch(name);
-        let has = has_commit(self.git, &self.project, &target, &commit).map_err(told)?;
-        Ok(has.then(|| landed(name, &commit, merged)))
+        let target = RefName::from_branch(name);
+        let has = has_commit(self.git, &self.project, &target, &commit).map_err(describe_error)?;
+        Ok(has.then(|| landed_command(name, &commit, merged)))
     }
 
     fn target(&self) -> Result<&str, String> {
@@ -192,47 +204,47 @@ impl<'a> Site<'a> {
         })
     }
 
-    fn message(&self) -> Message {
+    fn message(&self) -> CommitMessage {
         let name = self.run.spec.target.branch.as_deref().unwrap_or_default();
-        Message {
+        CommitMessage {
             text: format!("Merge {name} into the work of {}", self.run.spec.name),
             trailers: vec![("Provost-Run".to_owned(), self.run.id.to_string())],
         }
     }
 
     /// The time of every merge of a run: the same call has to produce the same commit.
-    fn at(&self) -> i64 {
+    fn merge_time(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }
 }
 
-fn landed(branch: &str, commit: &Oid, merged: bool) -> Command {
+fn landed_command(branch: &str, commit: &Oid, merged: bool) -> RunCommand {
     let (branch, commit) = (branch.to_owned(), CommitId(commit.to_string()));
-    Command::Landed { branch, commit, merged }
+    RunCommand::Landed { branch, commit, merged }
 }
 
 /// Fast-forwards a branch of the run, which only Provost moves.
-pub(super) fn go_forward(
+pub(super) fn fast_forward_branch(
     git: &Git,
     project: &Project,
     branch: &str,
     to: &Oid,
 ) -> Result<(), String> {
-    match forward(git, project, &RefName::of_branch(branch), to).map_err(told)? {
-        Forward::Done => Ok(()),
-        Forward::Elsewhere(found) => {
+    match fast_forward(git, project, &RefName::from_branch(branch), to).map_err(describe_error)? {
+        FastForward::Done => Ok(()),
+        FastForward::Diverged(found) => {
             Err(format!("the branch {branch} is at {found}, which {to} does not contain"))
         }
     }
 }
 
-pub(super) fn oid(commit: &CommitId) -> Result<Oid, String> {
-    Oid::new(&commit.0).map_err(|why| chain(&why))
+pub(super) fn parse_oid(commit: &CommitId) -> Result<Oid, String> {
+    Oid::new(&commit.0).map_err(|why| error_chain(&why))
 }
 
-pub(super) fn told(why: landing::Error) -> String {
+pub(super) fn describe_error(why: landing::Error) -> String {
     match why.hint() {
-        Some(hint) => format!("{}; {hint}", chain(&why)),
-        None => chain(&why),
+        Some(hint) => format!("{}; {hint}", error_chain(&why)),
+        None => error_chain(&why),
     }
 }

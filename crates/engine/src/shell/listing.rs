@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use provost_ledger::{By, CardQuery, CardRef, Cursor, Error, ReadLedger, Show};
+use provost_ledger::{
+    Error, ListCursor, Lookup, ProjectionQuery, ProjectionRef, ReadLedger, StreamFilter,
+};
 use serde::Deserialize;
 
-use crate::stream::{RUN, SESSION, TASK};
+use crate::stream::{RUN, SESSION, TEAM};
 
 /// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,12 +15,12 @@ pub struct Listing {
     pub role: Option<String>,
     pub state: Option<String>,
     pub project: Option<String>,
-    pub extent: Extent,
+    pub extent: ListingExtent,
 }
 
 /// The number of sessions to show. Live ones come first, each half newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum ListingExtent {
     #[default]
     All,
     /// At most N, live or not.
@@ -27,27 +29,27 @@ pub enum Extent {
     LiveAnd(usize),
 }
 
-impl Extent {
+impl ListingExtent {
     /// Whether one more fits after those already shown.
-    fn has_room(self, open: bool, shown: &Shown) -> bool {
+    fn has_space(self, open: bool, shown: &ShownCounts) -> bool {
         match self {
-            Extent::All => true,
-            Extent::AtMost(most) => shown.open + shown.closed < most,
-            Extent::LiveAnd(most) => open || shown.closed < most,
+            ListingExtent::All => true,
+            ListingExtent::AtMost(most) => shown.open + shown.closed < most,
+            ListingExtent::LiveAnd(most) => open || shown.closed < most,
         }
     }
 }
 
 /// The number of sessions shown.
 #[derive(Debug, Default)]
-struct Shown {
+struct ShownCounts {
     open: usize,
     closed: usize,
 }
 
 /// The fields of a projection that a listing can filter by.
 #[derive(Debug, Deserialize)]
-struct Card<'a> {
+struct ListedProjection<'a> {
     #[serde(borrow)]
     id: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
@@ -61,16 +63,16 @@ struct Card<'a> {
 }
 
 impl Listing {
-    fn filters(&self) -> bool {
+    fn has_filter(&self) -> bool {
         self.role.is_some() || self.state.is_some() || self.project.is_some()
     }
 
-    fn takes(&self, card: &str) -> bool {
-        if !self.filters() {
+    fn matches(&self, card: &str) -> bool {
+        if !self.has_filter() {
             return true;
         }
         // An unreadable projection is shown rather than hidden.
-        let Ok(card) = serde_json::from_str::<Card<'_>>(card) else { return true };
+        let Ok(card) = serde_json::from_str::<ListedProjection<'_>>(card) else { return true };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
@@ -99,12 +101,12 @@ impl Listing {
     }
 
     /// Like [`Listing::visit`], for teams.
-    pub fn visit_tasks(
+    pub fn visit_teams(
         &self,
         ledger: &dyn ReadLedger,
         show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
-        self.visit_kind(TASK, ledger, show)
+        self.visit_kind(TEAM, ledger, show)
     }
 
     /// Like [`Listing::visit`], for streams of any kind.
@@ -114,12 +116,12 @@ impl Listing {
         ledger: &dyn ReadLedger,
         mut show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
-        let (mut shown, mut more) = (Shown::default(), false);
-        visit_cards(kind, ledger, &mut |card| {
-            let Some(text) = card.card.as_deref().filter(|text| self.takes(text)) else {
+        let (mut shown, mut more) = (ShownCounts::default(), false);
+        visit_projections(kind, ledger, &mut |card| {
+            let Some(text) = card.projection.as_deref().filter(|text| self.matches(text)) else {
                 return ControlFlow::Continue(());
             };
-            if !self.extent.has_room(card.open, &shown) {
+            if !self.extent.has_space(card.open, &shown) {
                 more = true;
                 return ControlFlow::Break(());
             }
@@ -135,16 +137,16 @@ impl Listing {
 }
 
 /// Visits the streams of a kind page by page, open ones first, until the visitor stops.
-fn visit_cards(
+fn visit_projections(
     kind: &'static str,
     ledger: &dyn ReadLedger,
-    visit: &mut dyn FnMut(CardRef<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(ProjectionRef<'_>) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let mut after: Option<Cursor> = None;
+    let mut after: Option<ListCursor> = None;
     loop {
-        let query = CardQuery { kind, show: Show::OpenFirst, after, limit: 500 };
+        let query = ProjectionQuery { kind, show: StreamFilter::OpenFirst, after, limit: 500 };
         let mut stop = false;
-        after = ledger.cards(query, &mut |card| {
+        after = ledger.list_projections(query, &mut |card| {
             let on = visit(card);
             stop = on.is_break();
             on
@@ -156,38 +158,38 @@ fn visit_cards(
 }
 
 /// The maximum number of candidates that are examined.
-const MAX_LIKE: usize = 1_000;
+const MAX_CANDIDATES: usize = 1_000;
 
 /// The maximum number of matches that are returned.
-const MAX_MEANT: usize = 10;
+const MAX_MATCHES: usize = 10;
 
 /// Finds sessions, runs or teams by name, or by the beginning or end of the id. The name of a
 /// closed team may be used again: it matches the open team of that name, or the newest.
-pub(crate) fn find(
+pub(crate) fn find_by_name(
     kind: &'static str,
     ledger: &dyn ReadLedger,
     text: &str,
 ) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    let mut look = |card: CardRef<'_>| {
-        let meant = card.card.as_deref().and_then(|shown| meant(shown, text));
+    let mut look = |card: ProjectionRef<'_>| {
+        let meant = card.projection.as_deref().and_then(|shown| match_name(shown, text));
         let (open, created) = (card.open, card.created_seq);
-        found.extend(meant.map(|meant| Meant { open, created, ..meant }));
-        if found.len() < MAX_MEANT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        found.extend(meant.map(|meant| NameMatch { open, created, ..meant }));
+        if found.len() < MAX_MATCHES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let indexed = ledger.find_streams(kind, By::Name(text), MAX_LIKE, &mut look)?;
-    if !indexed || is_nameless(text) {
-        visit_cards(kind, ledger, &mut look)?;
+    let indexed = ledger.find_streams(kind, Lookup::Name(text), MAX_CANDIDATES, &mut look)?;
+    if !indexed || has_no_search_terms(text) {
+        visit_projections(kind, ledger, &mut look)?;
     }
-    if kind == TASK {
-        keep_named(&mut found);
+    if kind == TEAM {
+        prefer_open(&mut found);
     }
     Ok(found.into_iter().map(|meant| (meant.id, meant.name)).collect())
 }
 
 /// A match of a search by name or id.
 #[derive(Debug, PartialEq, Eq)]
-struct Meant {
+struct NameMatch {
     id: String,
     name: String,
     by_name: bool,
@@ -197,7 +199,7 @@ struct Meant {
 }
 
 /// Of all that match by name, keeps the open ones, or else the newest.
-fn keep_named(found: &mut Vec<Meant>) {
+fn prefer_open(found: &mut Vec<NameMatch>) {
     let named = found.iter().filter(|meant| meant.by_name);
     let open = named.clone().any(|meant| meant.open);
     let newest = named.map(|meant| meant.created).max();
@@ -209,42 +211,42 @@ fn keep_named(found: &mut Vec<Meant>) {
 }
 
 /// Whether a name has nothing that an index could find: no letter and no digit.
-fn is_nameless(text: &str) -> bool {
+fn has_no_search_terms(text: &str) -> bool {
     !text.chars().any(char::is_alphanumeric)
 }
 
 /// Parses a projection, if the text matches it.
-fn meant(card: &str, text: &str) -> Option<Meant> {
-    let card = serde_json::from_str::<Card<'_>>(card).ok()?;
+fn match_name(card: &str, text: &str) -> Option<NameMatch> {
+    let card = serde_json::from_str::<ListedProjection<'_>>(card).ok()?;
     let long = text.len() >= 4;
     let plain = card.id.replace('-', "");
     let by_id =
         long && (plain.starts_with(text) || plain.ends_with(text) || card.id.starts_with(text));
     let by_name = card.name == text;
     let (id, name) = (card.id.into_owned(), card.name.into_owned());
-    (by_name || by_id).then_some(Meant { id, name, by_name, open: false, created: 0 })
+    (by_name || by_id).then_some(NameMatch { id, name, by_name, open: false, created: 0 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(id: &str, open: bool, created: u64) -> Meant {
+    fn named(id: &str, open: bool, created: u64) -> NameMatch {
         let (id, name) = (id.to_owned(), "limits".to_owned());
-        Meant { id, name, by_name: true, open, created }
+        NameMatch { id, name, by_name: true, open, created }
     }
 
-    fn kept(mut found: Vec<Meant>) -> Vec<String> {
-        keep_named(&mut found);
+    fn kept(mut found: Vec<NameMatch>) -> Vec<String> {
+        prefer_open(&mut found);
         found.into_iter().map(|meant| meant.id).collect()
     }
 
     #[test]
-    fn a_name_means_the_task_that_is_open_and_else_the_newest() {
+    fn name_matches_open_team_or_else_newest() {
         assert_eq!(kept(vec![named("a", false, 1), named("b", true, 9)]), ["b"]);
         assert_eq!(kept(vec![named("b", false, 9), named("a", false, 1)]), ["b"]);
         assert_eq!(kept(vec![named("a", true, 1), named("b", true, 9)]), ["a", "b"]);
-        let by_id = Meant { by_name: false, ..named("c", false, 3) };
+        let by_id = NameMatch { by_name: false, ..named("c", false, 3) };
         assert_eq!(kept(vec![named("a", true, 1), by_id]), ["a", "c"], "an id is not a name");
     }
 }

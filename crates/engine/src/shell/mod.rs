@@ -3,61 +3,66 @@
 //! One thread owns the board and the ledger (`owner`). Tasks on the runtime carry out pending
 //! effects (`executor`), follow launches (`follow`), and report the results to the owner.
 
-mod again;
-mod answer;
 pub mod blocking;
-mod catching_up;
+mod catch_up;
 mod census;
 mod check;
 mod clock;
 pub mod codex;
 pub mod drop_box;
 mod effects;
+mod encode_message;
 mod environment;
 mod executor;
 pub mod failpoint;
 mod follow;
 mod git_calls;
 mod handle;
-mod held;
 mod home;
 mod hook;
+mod idempotency;
 mod landing;
+mod launch_start;
 mod listing;
+mod merge_queue;
 mod owner;
 mod panes;
 mod preview;
 mod programs;
-mod pull;
-mod queue;
+mod pull_request;
 mod real_path;
+mod replies;
 mod run_effect;
-mod saying;
 mod secrets;
 mod shortage;
 mod start_record;
-mod starting;
-mod task_effect;
-mod tasks;
-pub mod unknown;
+mod supervised_command;
+mod team_effect;
+mod team_requests;
+pub mod unknown_holders;
 mod verifier;
 pub mod watch;
-mod work;
+mod worktree;
 
-pub(crate) use answer::{ambiguous, unread};
 pub use census::Census;
 pub use clock::Clock;
 pub use environment::DaemonEnvironment;
-pub use executor::{Executor, World};
+pub use executor::{EngineWorld, Executor};
 pub use git_calls::RUN_GIT;
-pub use handle::{Ask, Handle, Published, RunTold, TaskTold, Teller, Told, event_row};
-pub use held::{Holders, chain};
+pub use handle::{
+    EngineHandle, EngineRequest, ObservationSender, PublishedEvents, RunObservation,
+    SessionObservation, TeamObservation, event_row,
+};
 pub use home::Home;
-pub(crate) use listing::find;
-pub use listing::{Extent, Listing};
-pub use owner::{Opened, Owner, StartError};
+pub(crate) use listing::find_by_name;
+pub use listing::{Listing, ListingExtent};
+pub use owner::{Owner, RunningEngine, StartError};
+pub(crate) use replies::{ambiguous, read_error};
 pub use secrets::Secrets;
-pub use shortage::Waits;
+pub use shortage::ShortageWaits;
 pub use start_record::output_directory;
-pub use tasks::{By, NewCriterion, NewMember, NewSession, OWN_TASK, Pairing, TaskAsk};
+pub use supervised_command::{Holders, error_chain};
+pub use team_requests::{
+    NewCriterion, NewMember, NewSession, OWN_TEAM, Pairing, TeamCaller, TeamRequest,
+};
 pub use verifier::{VerifierCommand, VerifierEnd, run_verifier};

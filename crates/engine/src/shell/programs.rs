@@ -2,7 +2,7 @@
 //! agent could have written it.
 //!
 //! A file counts as writable by the agent if it, a directory on the way to it, or a directory of
-//! the PATH before it lies below a directory that agents write to ([`AgentPlace::writable`]),
+//! the PATH before it lies below a directory that agents write to ([`AgentPaths::writable`]),
 //! belongs to another user, or is writable for other users. Other files of the operator are not
 //! examined: an agent without a sandbox can write them, and needs no approval to run anything.
 
@@ -15,11 +15,11 @@ use std::{
 
 use provost_core::{
     policy,
-    request::{CommandLookup, ProgramLookup, Subject},
-    session::{Session, Signal, Work},
+    request::{ApprovalSubject, CommandLookup, ProgramLookup},
+    session::{Session, StreamSignal, WorkLocation},
 };
 
-use super::{executor::World, held};
+use super::{executor::EngineWorld, supervised_command};
 
 /// The maximum number of links on the way to a program.
 const MAX_LINKS: usize = 40;
@@ -28,19 +28,19 @@ const MAX_LINKS: usize = 40;
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Adds the facts that rules need to a request to run a command. Other signals stay as they are.
-pub(super) async fn added(mut signal: Signal, place: &AgentPlace) -> Signal {
-    if let Signal::Asked(asked) = &mut signal
+pub(super) async fn with_lookup(mut signal: StreamSignal, place: &AgentPaths) -> StreamSignal {
+    if let StreamSignal::RequestOpened(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut()
     {
         let (place, about) = (place.clone(), subject.clone());
-        subject.lookup = held::blocking(move || place.look_up(&about)).await;
+        subject.lookup = supervised_command::blocking(move || place.look_up(&about)).await;
     }
     signal
 }
 
 /// Where an agent works and looks for programs.
 #[derive(Clone, Debug)]
-pub(crate) struct AgentPlace {
+pub(crate) struct AgentPaths {
     /// The session's working directory.
     pub(crate) cwd: PathBuf,
     /// The PATH that the agent was started with.
@@ -49,35 +49,35 @@ pub(crate) struct AgentPlace {
     pub(crate) writable: Vec<PathBuf>,
 }
 
-impl AgentPlace {
-    pub(crate) fn of(session: &Session, world: &World, cwd: PathBuf) -> AgentPlace {
-        let environment = world.environment.of_agent(&session.spec.agent);
+impl AgentPaths {
+    pub(crate) fn from_session(session: &Session, world: &EngineWorld, cwd: PathBuf) -> AgentPaths {
+        let environment = world.environment.for_agent(&session.spec.agent);
         let variable = |name: &str| {
             let mut found = environment.iter().filter(|(known, _)| known == name);
             found.next().map(|(_, value)| value.clone())
         };
         // An agent's work lands in the project's own checkout too.
         let project = match &session.spec.work {
-            Work::Plain => None,
-            Work::InPlace { top } | Work::Worktree { top, .. } | Work::Detached { top, .. } => {
-                Some(top)
-            }
+            WorkLocation::Plain => None,
+            WorkLocation::InPlace { top }
+            | WorkLocation::Worktree { top, .. }
+            | WorkLocation::Detached { top, .. } => Some(top),
         };
         let writable = project
             .map(PathBuf::from)
             .into_iter()
             .chain([cwd.clone(), world.home.root().to_owned()]);
         let writable = writable.chain(variable("TMPDIR").map(PathBuf::from)).collect();
-        AgentPlace { cwd, path: variable("PATH"), writable }
+        AgentPaths { cwd, path: variable("PATH"), writable }
     }
 
     /// Looks up the facts that rules need about a subject's command. `None` without a command.
-    pub(crate) fn look_up(&self, subject: &Subject) -> Option<CommandLookup> {
+    pub(crate) fn look_up(&self, subject: &ApprovalSubject) -> Option<CommandLookup> {
         let command = subject.command.as_deref()?;
         let asked =
             subject.cwd.as_deref().and_then(|cwd| fs::canonicalize(self.cwd.join(cwd)).ok());
         let own = fs::canonicalize(&self.cwd).ok();
-        let search = Search::new(self, TEMPORARY.into_iter().map(PathBuf::from));
+        let search = ProgramSearch::new(self, TEMPORARY.into_iter().map(PathBuf::from));
         let programs = policy::programs(command).into_iter().map(|word| {
             let (file, refused) = match search.find(&word) {
                 Ok(file) => (Some(file), None),
@@ -91,20 +91,23 @@ impl AgentPlace {
 }
 
 /// A search for programs that the agent cannot write.
-struct Search<'a> {
-    place: &'a AgentPlace,
+struct ProgramSearch<'a> {
+    place: &'a AgentPaths,
     /// Directories that the agent can write to, links followed.
     writable: Vec<PathBuf>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ProgramSearch<'a> {
     /// Directories that do not exist are left out.
-    fn new(place: &'a AgentPlace, temporary: impl IntoIterator<Item = PathBuf>) -> Search<'a> {
+    fn new(
+        place: &'a AgentPaths,
+        temporary: impl IntoIterator<Item = PathBuf>,
+    ) -> ProgramSearch<'a> {
         let all = place.writable.iter().cloned().chain(temporary);
         let real = all.filter_map(|root| fs::canonicalize(root).ok());
         // A session that works in "/" would refuse every program.
         let writable = real.filter(|root| root != Path::new("/")).collect();
-        Search { place, writable }
+        ProgramSearch { place, writable }
     }
 
     /// Finds the file of a program. An error says why no rule may allow it.
@@ -148,7 +151,7 @@ impl<'a> Search<'a> {
 
     /// Follows a path link by link and checks every directory and file on the way.
     fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
-        let mut rest: VecDeque<PathBuf> = parts(path);
+        let mut rest: VecDeque<PathBuf> = path_parts(path);
         let (mut real, mut links) = (PathBuf::from("/"), 0);
         while let Some(part) = rest.pop_front() {
             if part == Path::new("..") {
@@ -166,7 +169,7 @@ impl<'a> Search<'a> {
                     if target.is_absolute() {
                         real = PathBuf::from("/");
                     }
-                    for part in parts(&target).into_iter().rev() {
+                    for part in path_parts(&target).into_iter().rev() {
                         rest.push_front(part);
                     }
                 }
@@ -202,7 +205,7 @@ impl<'a> Search<'a> {
 }
 
 /// Splits a path below its root into its parts, without `.`.
-fn parts(path: &Path) -> VecDeque<PathBuf> {
+fn path_parts(path: &Path) -> VecDeque<PathBuf> {
     let named = |part: Component<'_>| match part {
         Component::Normal(name) => Some(PathBuf::from(name)),
         Component::ParentDir => Some(PathBuf::from("..")),
@@ -222,13 +225,13 @@ mod tests {
     use super::*;
 
     /// A machine in a directory: the real temporary directories do not count, because tests live there.
-    struct Machine {
+    struct TestMachine {
         dir: tempfile::TempDir,
     }
 
-    impl Machine {
-        fn new() -> Machine {
-            let machine = Machine { dir: tempfile::tempdir().unwrap() };
+    impl TestMachine {
+        fn new() -> TestMachine {
+            let machine = TestMachine { dir: tempfile::tempdir().unwrap() };
             for directory in ["bin", "work/bin", "tmp"] {
                 fs::create_dir_all(machine.at(directory)).unwrap();
             }
@@ -245,9 +248,9 @@ mod tests {
             fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755)).unwrap();
         }
 
-        fn place(&self, path: &[&str]) -> AgentPlace {
+        fn place(&self, path: &[&str]) -> AgentPaths {
             let path = std::env::join_paths(path.iter().map(|part| self.at(part))).unwrap();
-            AgentPlace {
+            AgentPaths {
                 cwd: self.at("work"),
                 path: Some(path.into_string().unwrap()),
                 writable: vec![self.at("work"), self.at("tmp")],
@@ -255,13 +258,13 @@ mod tests {
         }
 
         fn find(&self, path: &[&str], word: &str) -> Result<String, String> {
-            Search::new(&self.place(path), []).find(word)
+            ProgramSearch::new(&self.place(path), []).find(word)
         }
     }
 
     #[test]
-    fn bare_name_resolves_to_a_file_the_agent_cannot_write() {
-        let machine = Machine::new();
+    fn bare_name_resolves_to_protected_file() {
+        let machine = TestMachine::new();
         let git = machine.at("bin/git").display().to_string();
         assert_eq!(machine.find(&["bin"], "git"), Ok(git.clone()));
         assert_eq!(machine.find(&["bin"], &git), Ok(git.clone()), "by its path");
@@ -271,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn writable_directory_before_the_program_ends_the_search() {
-        let machine = Machine::new();
+    fn writable_path_directory_ends_the_search() {
+        let machine = TestMachine::new();
         for path in [&["work/bin", "bin"], &["tmp/later", "bin"], &["work", "bin"]] {
             let refused = machine.find(path, "git").unwrap_err();
             assert!(refused.contains("can write to"), "{path:?}: {refused}");
@@ -284,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn program_reached_through_a_writable_place_is_refused() {
-        let machine = Machine::new();
+    fn program_via_writable_path_is_refused() {
+        let machine = TestMachine::new();
         machine.program("work/git");
         symlink(machine.at("work/git"), machine.at("bin/mine")).unwrap();
         symlink(machine.at("bin/git"), machine.at("tmp/hop")).unwrap();
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn program_that_others_can_write_is_refused() {
-        let machine = Machine::new();
+        let machine = TestMachine::new();
         fs::set_permissions(machine.at("bin/git"), fs::Permissions::from_mode(0o757)).unwrap();
         assert!(machine.find(&["bin"], "git").unwrap_err().contains("other users"));
         fs::set_permissions(machine.at("bin/git"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -306,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_compared_by_where_it_leads() {
-        let machine = Machine::new();
+    fn directory_is_compared_by_real_path() {
+        let machine = TestMachine::new();
         symlink(machine.at("work"), machine.at("link")).unwrap();
         let place = machine.place(&["bin"]);
-        let subject = |cwd: Option<String>| Subject {
+        let subject = |cwd: Option<String>| ApprovalSubject {
             command: Some("git status".to_owned()),
             cwd,
-            ..Subject::default()
+            ..ApprovalSubject::default()
         };
         let in_worktree = |path: &str| {
             let cwd = machine.at(path).display().to_string();
@@ -322,6 +325,6 @@ mod tests {
         assert!(in_worktree("work") && in_worktree("link"));
         assert!(!in_worktree("work/bin") && !in_worktree("tmp") && !in_worktree("none"));
         assert!(!place.look_up(&subject(None)).unwrap().in_worktree, "the agent did not say where");
-        assert_eq!(place.look_up(&Subject::default()), None);
+        assert_eq!(place.look_up(&ApprovalSubject::default()), None);
     }
 }

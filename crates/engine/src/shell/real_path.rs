@@ -5,45 +5,48 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_core::{request::Subject, session::Signal};
+use provost_core::{request::ApprovalSubject, session::StreamSignal};
 
-use super::held;
+use super::supervised_command;
 
 /// The maximum number of dangling links that are followed one after the other.
 const MAX_LINKS: usize = 40;
 
 /// Adds the real locations of the paths to a request. Other signals stay as they are.
-pub(super) async fn added(mut signal: Signal, cwd: &Path) -> Signal {
-    if let Signal::Asked(asked) = &mut signal
+pub(super) async fn with_real_paths(mut signal: StreamSignal, cwd: &Path) -> StreamSignal {
+    if let StreamSignal::RequestOpened(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut().filter(|s| !s.paths.is_empty())
     {
-        let (paths, cwd) = (subject.paths.clone(), begin(subject, cwd));
-        subject.real_paths =
-            held::blocking(move || paths.iter().map(|path| told(&cwd.join(path))).collect()).await;
+        let (paths, cwd) = (subject.paths.clone(), base_directory(subject, cwd));
+        subject.real_paths = supervised_command::blocking(move || {
+            paths.iter().map(|path| real_path_text(&cwd.join(path))).collect()
+        })
+        .await;
     }
     signal
 }
 
-fn begin(subject: &Subject, cwd: &Path) -> PathBuf {
+fn base_directory(subject: &ApprovalSubject, cwd: &Path) -> PathBuf {
     subject.cwd.as_deref().map_or_else(|| cwd.to_owned(), |own| cwd.join(own))
 }
 
 /// Returns the location as text. Empty, which no rule allows, if it is unknown or not UTF-8.
-fn told(path: &Path) -> String {
-    let place = real(path, MAX_LINKS).and_then(|place| place.into_os_string().into_string().ok());
+fn real_path_text(path: &Path) -> String {
+    let place =
+        resolve_links(path, MAX_LINKS).and_then(|place| place.into_os_string().into_string().ok());
     place.unwrap_or_default()
 }
 
 /// Resolves the links of the existing part of a path, and appends the rest as it is.
-fn real(path: &Path, links: usize) -> Option<PathBuf> {
+fn resolve_links(path: &Path, links: usize) -> Option<PathBuf> {
     if let Ok(place) = fs::canonicalize(path) {
         return Some(place);
     }
     let parent = path.parent()?;
     match fs::read_link(path) {
         // A file that does not exist yet is created where the link points.
-        Ok(target) => real(&parent.join(target), links.checked_sub(1)?),
-        Err(_) => Some(real(parent, links)?.join(path.file_name()?)),
+        Ok(target) => resolve_links(&parent.join(target), links.checked_sub(1)?),
+        Err(_) => Some(resolve_links(parent, links)?.join(path.file_name()?)),
     }
 }
 
@@ -54,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_also_to_what_does_not_exist() {
+    fn links_to_missing_targets_are_followed() {
         let dir = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(dir.path()).unwrap();
         fs::create_dir(top.join("in")).unwrap();
         symlink("..", top.join("in/out")).unwrap();
         symlink(top.join("later"), top.join("in/dangling")).unwrap();
         symlink("round", top.join("in/round")).unwrap();
-        let leads = |path: &str| told(&top.join(path));
+        let leads = |path: &str| real_path_text(&top.join(path));
         let place = |path: &str| top.join(path).to_str().unwrap().to_owned();
         assert_eq!(leads("in/new/file"), place("in/new/file"));
         assert_eq!(leads("in/out/x"), place("x"));

@@ -2,86 +2,95 @@
 
 use provost_core::{
     ids::SessionId,
-    run::{Command, Effect, LandMode, Run},
+    run::{LandMode, Run, RunCommand, RunEffect},
 };
 use provost_git::Git;
 use tokio::sync::watch;
 
 use super::{
     effects::{EffectName, Effects},
-    executor::World,
+    executor::EngineWorld,
     git_calls::GitCalls,
-    held,
     hook::HookJob,
-    landing, pull,
-    pull::Forge,
-    queue, work,
+    landing, merge_queue, pull_request,
+    pull_request::ForgeClient,
+    supervised_command, worktree,
 };
 use crate::{report_card, stream::Subject};
 
 /// Carries out effects of runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Carrier<'a> {
-    pub(crate) world: &'a World,
+pub(crate) struct RunEffects<'a> {
+    pub(crate) world: &'a EngineWorld,
     pub(crate) effects: &'a Effects,
     pub(crate) git_calls: &'a GitCalls,
 }
 
-impl Carrier<'_> {
+impl RunEffects<'_> {
     /// Carries out an effect of a run, and returns its result.
     pub(crate) async fn carry_out(
         self,
         run: &Run,
-        effect: Effect,
+        effect: RunEffect,
         cancel: watch::Receiver<bool>,
-    ) -> Command {
+    ) -> RunCommand {
         let key = effect.key();
-        let Carrier { world, effects, .. } = self;
-        let forge = Forge { world, effects, run };
+        let RunEffects { world, effects, .. } = self;
+        let forge = ForgeClient { world, effects, run };
         if effect.waits_for_git() {
-            self.git_calls.settled(Subject::Run(run.id)).await;
+            self.git_calls.settled_git(Subject::Run(run.id)).await;
         }
         // One landing at a time: the check whether something has landed comes after all landings in
         // progress.
         let lands = matches!(
             effect,
-            Effect::Integrate { .. } | Effect::Land { .. } | Effect::LookLanded { .. }
+            RunEffect::Integrate { .. } | RunEffect::Land { .. } | RunEffect::CheckLanded { .. }
         );
         let _alone = if lands { Some(world.landing.lock().await) } else { None };
-        let holds_up = effect.holds_up_a_stop(run);
+        let holds_up = effect.delays_shutdown(run);
         let _held_up = if holds_up { Some(world.checkouts.read().await) } else { None };
         match effect {
-            Effect::TakeHead(session) => self.take_head(run, session).await,
-            Effect::Bring { no } => {
-                self.write(run, &key, move |git, run| queue::bring(git, run, no)).await
+            RunEffect::CommitLeftovers(session) => self.commit_head(run, session).await,
+            RunEffect::MoveWorktree { no } => {
+                self.write_checkout(run, &key, move |git, run| {
+                    merge_queue::move_worktree(git, run, no)
+                })
+                .await
             }
-            Effect::MergeBatch { batch, .. } => {
-                blocking(world.git.clone(), run, move |git, run| queue::merge(git, run, batch))
-                    .await
+            RunEffect::MergeBatch { batch, .. } => {
+                blocking_git(world.git.clone(), run, move |git, run| {
+                    merge_queue::merge_batch(git, run, batch)
+                })
+                .await
             }
-            Effect::Integrate { batch, len, .. } => {
-                self.write(run, &key, move |git, run| queue::integrate(git, run, batch, len)).await
+            RunEffect::Integrate { batch, len, .. } => {
+                self.write_checkout(run, &key, move |git, run| {
+                    merge_queue::integrate_batch(git, run, batch, len)
+                })
+                .await
             }
-            Effect::Land { step, .. } => self.land(run, &key, step, cancel).await,
-            Effect::WatchPull { .. } => pull::watch(forge, &key, cancel).await,
-            Effect::LookLanded { leg } => self.landed_already(run, &key, leg).await,
-            Effect::RunHook(hook) => {
-                let job = HookJob::of_run(run, hook, key, &world.environment);
+            RunEffect::Land { step, .. } => self.land(run, &key, step, cancel).await,
+            RunEffect::WatchPullRequest { .. } => {
+                pull_request::watch_pull(forge, &key, cancel).await
+            }
+            RunEffect::CheckLanded { leg } => self.check_landed(run, &key, leg).await,
+            RunEffect::RunHook(hook) => {
+                let job = HookJob::from_run(run, hook, key, &world.environment);
                 let end = match job {
                     Some(job) => job.run(effects).await,
                     None => provost_core::session::HookEnd::NotStarted(
                         "it is not configured".to_owned(),
                     ),
                 };
-                Command::HookFinished { key: hook, end }
+                RunCommand::HookFinished { key: hook, end }
             }
-            Effect::WriteCard { leg } => {
+            RunEffect::WriteReport { leg } => {
                 let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
-                held::blocking(move || {
-                    let changes = report_card::Changes::of(&git, &run);
-                    let changed = changes.first_held();
+                supervised_command::blocking(move || {
+                    let changes = report_card::WorkChanges::read(&git, &run);
+                    let changed = changes.first_guarded();
                     let written = report_card::write(&dir, &run, leg, changes);
-                    Command::CardWritten { leg, failure: written.err(), changed }
+                    RunCommand::ReportWritten { leg, failure: written.err(), changed }
                 })
                 .await
             }
@@ -89,22 +98,23 @@ impl Carrier<'_> {
     }
 
     /// Does work that writes files of a checkout, apart from quick work.
-    async fn write(
+    async fn write_checkout(
         self,
         run: &Run,
         key: &str,
-        work: impl FnOnce(&Git, &Run) -> Command + Send + 'static,
-    ) -> Command {
-        let (effect, run) = (EffectName::of_run(run.id, key), run.clone());
+        work: impl FnOnce(&Git, &Run) -> RunCommand + Send + 'static,
+    ) -> RunCommand {
+        let (effect, run) = (EffectName::for_run(run.id, key), run.clone());
         self.git_calls.write(effect, move |git| work(git, &run)).await
     }
 
-    async fn take_head(self, run: &Run, session: SessionId) -> Command {
-        let git = self.git_calls.settled(Subject::Run(run.id)).await;
+    async fn commit_head(self, run: &Run, session: SessionId) -> RunCommand {
+        let git = self.git_calls.settled_git(Subject::Run(run.id)).await;
         let run = run.clone();
-        match held::blocking(move || work::take_head(&git, &run, session)).await {
-            Ok((head, caveats)) => Command::HeadTaken { session, head, caveats },
-            Err(reason) => Command::HeadFailed { session, reason },
+        match supervised_command::blocking(move || worktree::commit_head(&git, &run, session)).await
+        {
+            Ok((head, caveats)) => RunCommand::CommitRecorded { session, head, caveats },
+            Err(reason) => RunCommand::CommitFailed { session, reason },
         }
     }
 
@@ -114,38 +124,42 @@ impl Carrier<'_> {
         key: &str,
         step: usize,
         cancel: watch::Receiver<bool>,
-    ) -> Command {
-        let Carrier { world, effects, .. } = self;
+    ) -> RunCommand {
+        let RunEffects { world, effects, .. } = self;
         if *cancel.borrow() {
             // It may have landed before the daemon that was to record it died.
-            return self.landed_already(run, key, run.leg().no).await;
+            return self.check_landed(run, key, run.attempt().no).await;
         }
         match run.spec.land {
-            LandMode::Pr => pull::request(Forge { world, effects, run }, key).await,
+            LandMode::Pr => {
+                pull_request::request_pull(ForgeClient { world, effects, run }, key).await
+            }
             LandMode::Branch | LandMode::Merge => {
-                self.write(run, key, move |git, run| landing::land(git, run, step)).await
+                self.write_checkout(run, key, move |git, run| landing::land(git, run, step)).await
             }
         }
     }
 
-    async fn landed_already(self, run: &Run, key: &str, leg: u32) -> Command {
-        let Carrier { world, effects, .. } = self;
+    async fn check_landed(self, run: &Run, key: &str, leg: u32) -> RunCommand {
+        let RunEffects { world, effects, .. } = self;
         match run.spec.land {
-            LandMode::Pr => pull::look(Forge { world, effects, run }, leg, key).await,
+            LandMode::Pr => {
+                pull_request::check_requested(ForgeClient { world, effects, run }, leg, key).await
+            }
             LandMode::Branch | LandMode::Merge => {
-                let git = self.git_calls.settled(Subject::Run(run.id)).await;
-                blocking(git, run, move |git, run| landing::look(git, run, leg)).await
+                let git = self.git_calls.settled_git(Subject::Run(run.id)).await;
+                blocking_git(git, run, move |git, run| landing::check_landed(git, run, leg)).await
             }
         }
     }
 }
 
 /// Does work in git, apart from quick work.
-async fn blocking(
+async fn blocking_git(
     git: Git,
     run: &Run,
-    work: impl FnOnce(&Git, &Run) -> Command + Send + 'static,
-) -> Command {
+    work: impl FnOnce(&Git, &Run) -> RunCommand + Send + 'static,
+) -> RunCommand {
     let run = run.clone();
-    held::blocking(move || work(&git, &run)).await
+    supervised_command::blocking(move || work(&git, &run)).await
 }

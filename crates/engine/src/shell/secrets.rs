@@ -9,22 +9,22 @@ use std::{
 
 use provost_core::{
     ids::SessionId,
-    request::{Asked, Reply},
-    session::Testimony,
+    request::{AgentRequest, RequestReply},
+    session::ReportBody,
 };
 
 /// The maximum number of bytes to mask. Beyond that the oldest session's are forgotten.
-const MAX_HIDDEN: usize = 1 << 20;
+const MAX_MASK_BYTES: usize = 1 << 20;
 
 /// The secrets that wait for delivery, and those to mask. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SecretState>>,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: BTreeMap<(SessionId, String), Reply>,
+struct SecretState {
+    waiting: BTreeMap<(SessionId, String), RequestReply>,
     /// The forms in which an agent may repeat a secret.
     hidden: BTreeMap<SessionId, Vec<Vec<u8>>>,
 }
@@ -38,19 +38,25 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// Keeps an answer until it is delivered, and masks it from now on.
-    pub(crate) fn keep(&self, session: SessionId, message: &str, asked: &Asked, reply: &Reply) {
+    pub(crate) fn keep(
+        &self,
+        session: SessionId,
+        message: &str,
+        asked: &AgentRequest,
+        reply: &RequestReply,
+    ) {
         let mut state = self.lock();
         state.waiting.insert((session, message.to_owned()), reply.clone());
         let hidden = state.hidden.entry(session).or_default();
-        hidden.extend(provost_drivers::masks(asked, reply));
+        hidden.extend(provost_drivers::secret_masks(asked, reply));
         hidden.sort();
         hidden.dedup();
-        while size(&state.hidden) > MAX_HIDDEN {
+        while size(&state.hidden) > MAX_MASK_BYTES {
             state.hidden.pop_first();
         }
     }
 
-    pub(crate) fn get(&self, session: SessionId, message: &str) -> Option<Reply> {
+    pub(crate) fn get(&self, session: SessionId, message: &str) -> Option<RequestReply> {
         self.lock().waiting.get(&(session, message.to_owned())).cloned()
     }
 
@@ -59,26 +65,26 @@ impl Secrets {
     }
 
     /// Returns the forms that a holder of the session has to mask.
-    pub(crate) fn hidden(&self, session: SessionId) -> Vec<Vec<u8>> {
+    pub(crate) fn masks(&self, session: SessionId) -> Vec<Vec<u8>> {
         self.lock().hidden.get(&session).cloned().unwrap_or_default()
     }
 
     /// Masks secrets in reports about a session.
-    pub(crate) fn hide(&self, session: SessionId, said: &Testimony) -> Testimony {
-        let forms = self.hidden(session);
+    pub(crate) fn mask_testimony(&self, session: SessionId, said: &ReportBody) -> ReportBody {
+        let forms = self.masks(session);
         match said {
-            Testimony::Claim { kind, text } => Testimony::Claim {
+            ReportBody::Claim { kind, text } => ReportBody::Claim {
                 kind: *kind,
-                text: text.as_ref().map(|text| without(text, &forms)),
+                text: text.as_ref().map(|text| mask_text(text, &forms)),
             },
-            Testimony::Fact { kind, value } => {
-                Testimony::Fact { kind: *kind, value: without(value, &forms) }
+            ReportBody::Fact { kind, value } => {
+                ReportBody::Fact { kind: *kind, value: mask_text(value, &forms) }
             }
-            Testimony::Progress(progress) => Testimony::Progress(*progress),
+            ReportBody::Progress(progress) => ReportBody::Progress(*progress),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SecretState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,7 +95,7 @@ fn size(hidden: &BTreeMap<SessionId, Vec<Vec<u8>>>) -> usize {
 
 /// Masks a text. The forms are those of JSON, so the text is compared in that form. If the result
 /// cannot be parsed any more, all of it is masked.
-fn without(text: &str, forms: &[Vec<u8>]) -> String {
+fn mask_text(text: &str, forms: &[Vec<u8>]) -> String {
     let line = serde_json::Value::from(text).to_string();
     let masked = forms.iter().fold(line.clone(), |line, form| {
         let form = String::from_utf8_lossy(form);
@@ -106,7 +112,7 @@ fn without(text: &str, forms: &[Vec<u8>]) -> String {
 mod tests {
     use provost_core::{
         lifecycle::ClaimKind,
-        request::{Question, RequestKind, Waiting},
+        request::{BlockingMode, RequestKind, RequestQuestion},
     };
 
     use super::*;
@@ -115,8 +121,8 @@ mod tests {
         format!("{no:08x}-0000-7000-8000-000000000000").parse().unwrap()
     }
 
-    fn asked() -> Asked {
-        let question = Question {
+    fn asked() -> AgentRequest {
+        let question = RequestQuestion {
             id: "token".to_owned(),
             header: String::new(),
             question: String::new(),
@@ -124,10 +130,10 @@ mod tests {
             only_options: false,
             secret: true,
         };
-        Asked {
+        AgentRequest {
             native: "ask:1".to_owned(),
             kind: RequestKind::Question,
-            waiting: Waiting::Blocking,
+            waiting: BlockingMode::Blocking,
             title: String::new(),
             questions: vec![question],
             subject: None,
@@ -135,17 +141,18 @@ mod tests {
     }
 
     fn told(secrets: &Secrets, session: SessionId, text: &str) -> String {
-        let claim = Testimony::Claim { kind: ClaimKind::Working, text: Some(text.to_owned()) };
-        let Testimony::Claim { text: Some(text), .. } = secrets.hide(session, &claim) else {
+        let claim = ReportBody::Claim { kind: ClaimKind::Working, text: Some(text.to_owned()) };
+        let ReportBody::Claim { text: Some(text), .. } = secrets.mask_testimony(session, &claim)
+        else {
             panic!()
         };
         text
     }
 
     #[test]
-    fn a_secret_is_hidden_in_what_its_own_session_says_also_when_it_was_delivered() {
+    fn delivered_secret_stays_masked_in_its_session() {
         let secrets = Secrets::default();
-        secrets.keep(id(1), "m", &asked(), &Reply::Text("s3cr\"t\\token".to_owned()));
+        secrets.keep(id(1), "m", &asked(), &RequestReply::Text("s3cr\"t\\token".to_owned()));
         secrets.forget(id(1), "m");
         let text = "a \"b\"\n s3cr\"t\\token é";
         assert_eq!(told(&secrets, id(1), text), "a \"b\"\n ************** é");
@@ -153,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn masks_are_bounded() {
         let secrets = Secrets::default();
         for no in 0..100 {
             let text = format!("{no:0>500}\n").repeat(50);
             let each: Vec<String> = (0..50).map(|at| format!("{at}{text}")).collect();
-            secrets.keep(id(no), "m", &asked(), &Reply::Text(each.concat()));
+            secrets.keep(id(no), "m", &asked(), &RequestReply::Text(each.concat()));
         }
-        assert!(size(&secrets.lock().hidden) <= MAX_HIDDEN);
-        assert!(!secrets.hidden(id(99)).is_empty());
+        assert!(size(&secrets.lock().hidden) <= MAX_MASK_BYTES);
+        assert!(!secrets.masks(id(99)).is_empty());
     }
 }

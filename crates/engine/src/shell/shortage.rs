@@ -10,9 +10,9 @@ use std::{
 
 use provost_core::{
     run,
-    session::{Command, EffectKey, HookEnd},
+    session::{EffectKey, HookEnd, SessionCommand},
     shortage::{Resource, Shortage, retry_after_ms},
-    task,
+    team,
     verdict::{CheckEnd, Receipt},
 };
 use provost_sys::private;
@@ -22,22 +22,22 @@ use rustix::{
 };
 use tokio::sync::watch;
 
-use super::held;
+use super::supervised_command;
 use crate::stream::Subject;
 
 /// With less free disk space than this nothing is launched.
-const FREE_DISK: u64 = 16 << 20;
+const MIN_FREE_DISK: u64 = 16 << 20;
 
 /// With fewer free inodes than this nothing is launched.
-const FREE_INODES: u64 = 64;
+const MIN_FREE_INODES: u64 = 64;
 
 /// One in this many of the daemon's descriptors is reserved for commands: no launch takes it.
-const KEPT_SHARE: u64 = 4;
-const LEAST_KEPT: u64 = 48;
-const MOST_KEPT: u64 = 512;
+const RESERVED_SHARE: u64 = 4;
+const MIN_RESERVED: u64 = 48;
+const MAX_RESERVED: u64 = 512;
 
 /// Checks the disk of a directory.
-pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
+pub(crate) fn disk_shortage(home: &Path) -> Option<Shortage> {
     let about = match rustix::fs::statvfs(home) {
         Ok(about) => about,
         Err(why) => {
@@ -51,27 +51,27 @@ pub(crate) fn of_disk(home: &Path) -> Option<Shortage> {
         return Some(Shortage::new(Resource::WritableDisk, detail));
     }
     let free = about.f_bavail.saturating_mul(about.f_frsize);
-    if free < FREE_DISK {
-        let (left, needed) = (free >> 20, FREE_DISK >> 20);
+    if free < MIN_FREE_DISK {
+        let (left, needed) = (free >> 20, MIN_FREE_DISK >> 20);
         let detail = format!(
             "the disk of {place} has {left} MiB left; {needed} MiB are needed to start an agent"
         );
         return Some(Shortage::new(Resource::DiskSpace, detail));
     }
     // Some file systems count no inodes.
-    (about.f_files > 0 && about.f_favail < FREE_INODES).then(|| {
+    (about.f_files > 0 && about.f_favail < MIN_FREE_INODES).then(|| {
         let left = about.f_favail;
         let detail = format!(
-            "the disk of {place} has {left} inodes left; {FREE_INODES} are needed to start an agent"
+            "the disk of {place} has {left} inodes left; {MIN_FREE_INODES} are needed to start an agent"
         );
         Shortage::new(Resource::Inodes, detail)
     })
 }
 
 /// Checks the descriptors of this process.
-pub(crate) fn of_descriptors() -> Option<Shortage> {
+pub(crate) fn descriptor_shortage() -> Option<Shortage> {
     let limit = getrlimit(Limit::Nofile).current?;
-    let kept = (limit / KEPT_SHARE).clamp(LEAST_KEPT, MOST_KEPT);
+    let kept = (limit / RESERVED_SHARE).clamp(MIN_RESERVED, MAX_RESERVED);
     let used = match std::fs::read_dir("/proc/self/fd") {
         Ok(open) => open.count() as u64,
         Err(why) => {
@@ -90,8 +90,8 @@ pub(crate) fn of_descriptors() -> Option<Shortage> {
 
 /// Makes sure that a directory of the home exists and is writable. One that was removed is created
 /// again.
-pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
-    let ready = private::own_dir(directory)
+pub(crate) fn directory_shortage(directory: &Path) -> Option<Shortage> {
+    let ready = private::make_private_dir(directory)
         .and_then(|()| Ok(rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)?));
     let why = ready.err()?;
     let place = directory.display();
@@ -109,8 +109,8 @@ pub(crate) fn of_directory(directory: &Path) -> Option<Shortage> {
 }
 
 /// Distinguishes a lack of inodes from a lack of blocks: the error is the same.
-pub(crate) fn refined(shortage: Shortage, home: &Path) -> Shortage {
-    match (shortage.resource, of_disk(home)) {
+pub(crate) fn refine(shortage: Shortage, home: &Path) -> Shortage {
+    match (shortage.resource, disk_shortage(home)) {
         (Resource::DiskSpace, Some(found)) if found.resource == Resource::Inodes => found,
         _ => shortage,
     }
@@ -118,41 +118,43 @@ pub(crate) fn refined(shortage: Shortage, home: &Path) -> Shortage {
 
 /// Returns the shortage that made an effect of a session fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn in_session(command: &Command) -> Option<Shortage> {
+pub(crate) fn shortage_in_session(command: &SessionCommand) -> Option<Shortage> {
     match command {
-        Command::WorkFailed { reason }
-        | Command::LaunchFailed { reason, .. }
-        | Command::SnapshotFailed { reason, .. } => Shortage::from_text(reason),
-        Command::CheckFinished { receipt, .. } => in_receipt(receipt),
-        Command::HookFinished { end, .. } => in_hook(end),
+        SessionCommand::WorkFailed { reason }
+        | SessionCommand::LaunchFailed { reason, .. }
+        | SessionCommand::SnapshotFailed { reason, .. } => Shortage::from_text(reason),
+        SessionCommand::CheckFinished { receipt, .. } => shortage_in_receipt(receipt),
+        SessionCommand::HookFinished { end, .. } => shortage_in_hook(end),
         _ => None,
     }
 }
 
 /// Returns the shortage that made an effect of a run fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn in_run(command: &run::Command) -> Option<Shortage> {
+pub(crate) fn shortage_in_run(command: &run::RunCommand) -> Option<Shortage> {
     match command {
-        run::Command::HeadFailed { reason, .. }
-        | run::Command::ErrandFailed { reason, .. }
-        | run::Command::QueueFailed { reason, .. }
-        | run::Command::LandFailed { reason, .. }
-        | run::Command::CardWritten { failure: Some(reason), .. } => Shortage::from_text(reason),
-        run::Command::HookFinished { end, .. } => in_hook(end),
+        run::RunCommand::CommitFailed { reason, .. }
+        | run::RunCommand::WorktreeMoveFailed { reason, .. }
+        | run::RunCommand::QueueFailed { reason, .. }
+        | run::RunCommand::LandingFailed { reason, .. }
+        | run::RunCommand::ReportWritten { failure: Some(reason), .. } => {
+            Shortage::from_text(reason)
+        }
+        run::RunCommand::HookFinished { end, .. } => shortage_in_hook(end),
         _ => None,
     }
 }
 
 /// Returns the shortage that made an effect of a team fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn in_task(command: &task::Command) -> Option<Shortage> {
+pub(crate) fn shortage_in_team(command: &team::TeamCommand) -> Option<Shortage> {
     match command {
-        task::Command::CheckDone { receipt, .. } => in_receipt(receipt),
+        team::TeamCommand::CheckDone { receipt, .. } => shortage_in_receipt(receipt),
         _ => None,
     }
 }
 
-fn in_receipt(receipt: &Receipt) -> Option<Shortage> {
+fn shortage_in_receipt(receipt: &Receipt) -> Option<Shortage> {
     match &receipt.end {
         CheckEnd::Unfinished(why) => Shortage::from_text(why),
         CheckEnd::Exit(_) | CheckEnd::Signal(_) | CheckEnd::TimeLimit | CheckEnd::OutputLimit => {
@@ -161,7 +163,7 @@ fn in_receipt(receipt: &Receipt) -> Option<Shortage> {
     }
 }
 
-fn in_hook(end: &HookEnd) -> Option<Shortage> {
+fn shortage_in_hook(end: &HookEnd) -> Option<Shortage> {
     match end {
         // One that was started is found again: it is not run twice.
         HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Shortage::from_text(why),
@@ -171,7 +173,7 @@ fn in_hook(end: &HookEnd) -> Option<Shortage> {
 
 /// The effects of runs and tasks that wait for a resource. Sessions record their own, but for waits for git.
 #[derive(Clone, Debug, Default)]
-pub struct Waits {
+pub struct ShortageWaits {
     effects: Arc<Mutex<BTreeMap<(Subject, EffectKey), Shortage>>>,
     git: Arc<Mutex<GitWaits>>,
 }
@@ -194,18 +196,18 @@ pub(crate) struct EarlierGit {
 
 /// An effect that waits for git. It waits no longer when this is dropped.
 pub(crate) struct GitWait {
-    waits: Waits,
+    waits: ShortageWaits,
     subject: Subject,
 }
 
 /// An effect that may have to wait. Dropping this value ends the wait.
-pub(crate) struct Wait {
-    waits: Waits,
+pub(crate) struct ShortageWait {
+    waits: ShortageWaits,
     key: (Subject, EffectKey),
     tries: u32,
 }
 
-impl Waits {
+impl ShortageWaits {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(Subject, EffectKey), Shortage>> {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,8 +216,8 @@ impl Waits {
         self.git.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn of(&self, subject: Subject, key: EffectKey) -> Wait {
-        Wait { waits: self.clone(), key: (subject, key), tries: 0 }
+    pub(crate) fn begin(&self, subject: Subject, key: EffectKey) -> ShortageWait {
+        ShortageWait { waits: self.clone(), key: (subject, key), tries: 0 }
     }
 
     /// Shows an effect as waiting for git, whenever there is a command to wait for.
@@ -269,7 +271,7 @@ impl Drop for GitWait {
     }
 }
 
-impl Wait {
+impl ShortageWait {
     /// Waits before the next attempt. Returns false if the effect was cancelled.
     pub(crate) async fn pause(
         &mut self,
@@ -279,13 +281,13 @@ impl Wait {
         self.tries = self.tries.saturating_add(1);
         self.waits.lock().insert(self.key.clone(), shortage);
         tokio::select! {
-            () = held::pause(Duration::from_millis(retry_after_ms(self.tries))) => true,
-            () = held::cancelled(cancel) => false,
+            () = supervised_command::sleep(Duration::from_millis(retry_after_ms(self.tries))) => true,
+            () = supervised_command::wait_for_cancel(cancel) => false,
         }
     }
 }
 
-impl Drop for Wait {
+impl Drop for ShortageWait {
     fn drop(&mut self) {
         self.waits.lock().remove(&self.key);
     }
@@ -301,7 +303,7 @@ mod tests {
     fn missing_directory_is_made_again() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("launches");
-        assert_eq!(of_directory(&directory), None);
+        assert_eq!(directory_shortage(&directory), None);
         assert!(directory.is_dir());
     }
 
@@ -310,12 +312,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("launches");
         fs::write(&directory, "a file").unwrap();
-        let found = of_directory(&directory).unwrap();
+        let found = directory_shortage(&directory).unwrap();
         assert_eq!(found.resource, Resource::Directory, "{found:?}");
         fs::remove_file(&directory).unwrap();
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
-        let found = of_directory(&directory);
+        let found = directory_shortage(&directory);
         // Root may write everywhere.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(found.is_none(), is_root, "{found:?}");

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_holder::{Held, HoldSpec};
+use provost_holder::{HeldRecord, HoldSpec};
 use provost_sys::agent_file;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ use super::{clock::wall_ms, home::Home};
 const MAX_RECORD: u64 = 64 << 10;
 
 /// Separates an effect's name from the random part of its directory's name.
-pub(crate) const RANDOM_MARK: char = '~';
+pub(crate) const RANDOM_SEPARATOR: char = '~';
 
 /// How many starts that were cut off are remembered.
 const MAX_CUT_OFF: usize = 16;
@@ -63,14 +63,14 @@ pub(crate) struct CutOffStart {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Authenticated {
+struct AuthenticatedRecord {
     record: StartRecord,
     mac: String,
 }
 
 /// The content of a start record's file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Loaded {
+pub(crate) enum LoadedRecord {
     Missing,
     Valid(StartRecord),
     /// The file was not written by Provost.
@@ -86,18 +86,18 @@ pub(crate) struct StartRecords {
 
 impl StartRecord {
     /// Returns the start of an effect whose directory gets a random name.
-    pub(crate) fn of_effect(name: String, spec: &HoldSpec) -> io::Result<StartRecord> {
-        Ok(StartRecord { random: Some(random()?), ..StartRecord::of_launch(name, spec) })
+    pub(crate) fn for_effect(name: String, spec: &HoldSpec) -> io::Result<StartRecord> {
+        Ok(StartRecord { random: Some(random_hex()?), ..StartRecord::for_launch(name, spec) })
     }
 
     /// Returns the start of a launch, whose directory is named by its id.
-    pub(crate) fn of_launch(name: String, spec: &HoldSpec) -> StartRecord {
-        let cwds = vec![digest_of_path(&spec.cwd)];
+    pub(crate) fn for_launch(name: String, spec: &HoldSpec) -> StartRecord {
+        let cwds = vec![path_digest(&spec.cwd)];
         StartRecord {
             version: VERSION,
             name,
             random: None,
-            argv: digest_of(&spec.argv),
+            argv: argv_digest(&spec.argv),
             cwds,
             started_wall_ms: wall_ms(),
             cut_off: Vec::new(),
@@ -107,7 +107,7 @@ impl StartRecord {
     /// Returns the name of the directory in which it runs.
     pub(crate) fn directory(&self) -> String {
         match &self.random {
-            Some(random) => format!("{}{RANDOM_MARK}{random}", self.name),
+            Some(random) => format!("{}{RANDOM_SEPARATOR}{random}", self.name),
             None => self.name.clone(),
         }
     }
@@ -120,13 +120,13 @@ impl StartRecord {
     }
 
     /// Whether it is the start of the same command.
-    pub(crate) fn is_of(&self, argv: &[String]) -> bool {
-        self.argv == digest_of(argv)
+    pub(crate) fn has_argv(&self, argv: &[String]) -> bool {
+        self.argv == argv_digest(argv)
     }
 
     /// Adds a directory in which it may be started. Returns whether it is new.
     pub(crate) fn add_cwd(&mut self, cwd: &Path) -> bool {
-        let cwd = digest_of_path(cwd);
+        let cwd = path_digest(cwd);
         let is_new = !self.cwds.contains(&cwd);
         if is_new {
             self.cwds.push(cwd);
@@ -135,10 +135,10 @@ impl StartRecord {
     }
 
     /// Whether a holder that was started for this effect can have written the record.
-    pub(crate) fn matches(&self, held: &Held) -> bool {
+    pub(crate) fn matches(&self, held: &HeldRecord) -> bool {
         held.key == self.directory()
-            && self.is_of(&held.argv)
-            && self.cwds.contains(&digest_of_path(&held.cwd))
+            && self.has_argv(&held.argv)
+            && self.cwds.contains(&path_digest(&held.cwd))
     }
 }
 
@@ -147,24 +147,24 @@ impl StartRecords {
         StartRecords { home: home.clone(), key: blake3::derive_key(MAC_CONTEXT, key) }
     }
 
-    pub(crate) fn load(&self, name: &str) -> io::Result<Loaded> {
+    pub(crate) fn load(&self, name: &str) -> io::Result<LoadedRecord> {
         let bytes = match agent_file::read(&self.home.start(name), MAX_RECORD) {
             Ok(bytes) => bytes,
             Err(agent_file::Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
             {
-                return Ok(Loaded::Missing);
+                return Ok(LoadedRecord::Missing);
             }
             Err(agent_file::Error::Io { source, .. }) => return Err(source),
-            Err(_) => return Ok(Loaded::Forged),
+            Err(_) => return Ok(LoadedRecord::Forged),
         };
-        let Ok(Authenticated { record, mac }) = serde_json::from_slice(&bytes) else {
-            return Ok(Loaded::Forged);
+        let Ok(AuthenticatedRecord { record, mac }) = serde_json::from_slice(&bytes) else {
+            return Ok(LoadedRecord::Forged);
         };
         let right = self.mac(&record)?;
         let same = blake3::Hash::from_hex(&mac).is_ok_and(|mac| mac == right);
         let valid = same && record.version == VERSION && record.name == name;
-        Ok(if valid { Loaded::Valid(record) } else { Loaded::Forged })
+        Ok(if valid { LoadedRecord::Valid(record) } else { LoadedRecord::Forged })
     }
 
     /// Returns the names of recorded effects whose key has this suffix.
@@ -181,7 +181,7 @@ impl StartRecords {
     /// Writes a start record so that it survives a power loss. Nothing may be started before.
     pub(crate) fn store(&self, record: &StartRecord) -> io::Result<()> {
         let mac = self.mac(record)?.to_hex().to_string();
-        let bytes = serde_json::to_vec(&Authenticated { record: record.clone(), mac })?;
+        let bytes = serde_json::to_vec(&AuthenticatedRecord { record: record.clone(), mac })?;
         let path = self.home.start(&record.name);
         let new = path.with_extension("new");
         // Left by a crash. A link of this name is removed itself.
@@ -203,30 +203,30 @@ impl StartRecords {
 
     /// Moves every directory with the name of an effect that Provost has not started, and returns
     /// the new locations, relative to the home.
-    pub(crate) fn set_aside_directories(&self, name: &str) -> io::Result<Vec<PathBuf>> {
-        let with_random = format!("{name}{RANDOM_MARK}");
+    pub(crate) fn move_directories_aside(&self, name: &str) -> io::Result<Vec<PathBuf>> {
+        let with_random = format!("{name}{RANDOM_SEPARATOR}");
         let mut moved = Vec::new();
         for entry in fs::read_dir(self.home.checks())? {
             let found = entry?.file_name();
             let bytes = found.as_bytes();
             if bytes == name.as_bytes() || bytes.starts_with(with_random.as_bytes()) {
-                moved.push(self.set_aside(&self.home.checks().join(&found))?);
+                moved.push(self.move_aside(&self.home.checks().join(&found))?);
             }
         }
         Ok(moved)
     }
 
     /// Moves the file of a start record that Provost did not write.
-    pub(crate) fn set_aside_record(&self, name: &str) -> io::Result<PathBuf> {
-        self.set_aside(&self.home.start(name))
+    pub(crate) fn move_record_aside(&self, name: &str) -> io::Result<PathBuf> {
+        self.move_aside(&self.home.start(name))
     }
 
     /// Moves a path to the directory of forged records. A link is moved itself.
-    pub(crate) fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
+    pub(crate) fn move_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let forged = self.home.forged();
         DirBuilder::new().recursive(true).mode(0o700).create(&forged)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let kept = format!("{name}-{}", &random()?[..8]);
+        let kept = format!("{name}-{}", &random_hex()?[..8]);
         fs::rename(path, forged.join(&kept))?;
         let parent = forged.strip_prefix(self.home.root()).unwrap_or(&forged);
         Ok(parent.join(kept))
@@ -244,14 +244,14 @@ pub fn output_directory(home: &Path, output: &str) -> PathBuf {
     let started = name.and_then(|name| {
         let path = Home::new(home).start(&name);
         let bytes = agent_file::read(&path, MAX_RECORD).ok()?;
-        let Authenticated { record, .. } = serde_json::from_slice(&bytes).ok()?;
+        let AuthenticatedRecord { record, .. } = serde_json::from_slice(&bytes).ok()?;
         let directory = record.directory();
         (!directory.contains('/')).then_some(directory)
     });
     started.map_or(plain.clone(), |directory| plain.with_file_name(directory))
 }
 
-fn digest_of(argv: &[String]) -> String {
+fn argv_digest(argv: &[String]) -> String {
     let mut hasher = blake3::Hasher::new();
     for word in argv {
         hasher.update(&(word.len() as u64).to_le_bytes()).update(word.as_bytes());
@@ -259,12 +259,12 @@ fn digest_of(argv: &[String]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-fn digest_of_path(path: &Path) -> String {
+fn path_digest(path: &Path) -> String {
     blake3::hash(path.as_os_str().as_bytes()).to_hex().to_string()
 }
 
 /// Returns 128 random bits in hexadecimal.
-pub(super) fn random() -> io::Result<String> {
+pub(super) fn random_hex() -> io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -292,34 +292,34 @@ mod tests {
     fn record_counts_only_with_the_homes_key() {
         let (_dir, home) = home();
         let (own, other) = (StartRecords::new(&home, &[1; 32]), StartRecords::new(&home, &[2; 32]));
-        assert_eq!(own.load("s.c1").unwrap(), Loaded::Missing);
-        let record = StartRecord::of_effect("s.c1".to_owned(), &spec(&["true"], "/a")).unwrap();
+        assert_eq!(own.load("s.c1").unwrap(), LoadedRecord::Missing);
+        let record = StartRecord::for_effect("s.c1".to_owned(), &spec(&["true"], "/a")).unwrap();
         own.store(&record).unwrap();
-        assert_eq!(own.load("s.c1").unwrap(), Loaded::Valid(record.clone()));
-        assert_eq!(other.load("s.c1").unwrap(), Loaded::Forged);
+        assert_eq!(own.load("s.c1").unwrap(), LoadedRecord::Valid(record.clone()));
+        assert_eq!(other.load("s.c1").unwrap(), LoadedRecord::Forged);
         // A valid record under another name is forged too.
         fs::copy(home.start("s.c1"), home.start("s.c2")).unwrap();
-        assert_eq!(own.load("s.c2").unwrap(), Loaded::Forged);
+        assert_eq!(own.load("s.c2").unwrap(), LoadedRecord::Forged);
         fs::remove_file(home.start("s.c2")).unwrap();
         std::os::unix::fs::symlink(home.start("s.c1"), home.start("s.c2")).unwrap();
-        assert_eq!(own.load("s.c2").unwrap(), Loaded::Forged);
+        assert_eq!(own.load("s.c2").unwrap(), LoadedRecord::Forged);
         assert_ne!(record.directory(), "s.c1");
         assert_eq!(
             output_directory(home.root(), "checks/s.c1"),
             home.checks().join(record.directory())
         );
         own.remove("s.c1").unwrap();
-        assert_eq!(own.load("s.c1").unwrap(), Loaded::Missing);
+        assert_eq!(own.load("s.c1").unwrap(), LoadedRecord::Missing);
     }
 
     #[test]
-    fn foreign_directories_of_an_effect_are_moved_and_no_others() {
+    fn only_foreign_effect_directories_are_moved() {
         let (_dir, home) = home();
         let records = StartRecords::new(&home, &[1; 32]);
         for name in ["s.c1", "s.c1~abc", "s.c10", "s.c1-r1", "s.c1.view"] {
             fs::create_dir(home.checks().join(name)).unwrap();
         }
-        let moved = records.set_aside_directories("s.c1").unwrap();
+        let moved = records.move_directories_aside("s.c1").unwrap();
         assert_eq!(moved.len(), 2, "{moved:?}");
         assert!(moved.iter().all(|path| home.root().join(path).is_dir()), "{moved:?}");
         let mut left: Vec<_> =
@@ -331,9 +331,10 @@ mod tests {
     #[test]
     fn held_record_must_match_key_argv_and_cwd() {
         let mut record =
-            StartRecord::of_effect("s.c1".to_owned(), &spec(&["sh", "-c", "x"], "/a")).unwrap();
-        let identity = provost_holder::Identity { pid: 1, start_time: 1, boot_id: String::new() };
-        let held = |key: &str, argv: &[&str], cwd: &str| Held {
+            StartRecord::for_effect("s.c1".to_owned(), &spec(&["sh", "-c", "x"], "/a")).unwrap();
+        let identity =
+            provost_holder::ProcessInstance { pid: 1, start_time: 1, boot_id: String::new() };
+        let held = |key: &str, argv: &[&str], cwd: &str| HeldRecord {
             version: 1,
             key: key.to_owned(),
             holder: identity.clone(),

@@ -10,14 +10,14 @@ use std::{
 use provost_core::verdict::CheckEnd;
 use provost_holder::{
     HoldSpec, OnLimit,
-    journal::{self, Channel, Opened, Reader},
+    journal::{self, JournalChannel, JournalReader, OpenedJournal},
 };
 
 use super::{
     check::check_end,
-    executor::World,
-    held::{self, Finished, OnFullDisk, chain},
+    executor::EngineWorld,
     start_record::StartRecord,
+    supervised_command::{self, CommandEnd, OnFullDisk, error_chain},
 };
 
 /// The grace period between TERM and KILL for a command that takes too long or writes too much.
@@ -49,7 +49,7 @@ pub struct VerifierEnd {
 /// Runs a command to its end. It is ended when `cancel` is set or its sender is dropped. The key
 /// must be new.
 pub async fn run_verifier(
-    world: &World,
+    world: &EngineWorld,
     key: &str,
     command: VerifierCommand,
     mut cancel: tokio::sync::watch::Receiver<bool>,
@@ -64,7 +64,7 @@ pub async fn run_verifier(
         ..HoldSpec::new(key.to_owned(), command.argv, command.directory)
     };
     // Its start is recorded in memory alone: the request ends with the daemon.
-    let start = match StartRecord::of_effect(key.to_owned(), &spec) {
+    let start = match StartRecord::for_effect(key.to_owned(), &spec) {
         Ok(start) => start,
         Err(why) => {
             let end = CheckEnd::Unfinished(format!("cannot name its directory: {why}"));
@@ -75,17 +75,17 @@ pub async fn run_verifier(
     let spec = HoldSpec { key: start.directory(), ..spec };
     let finished = world.holders.run(&dir, spec, &start, OnFullDisk::Wait, &mut cancel).await;
     let end = match finished {
-        Ok(Finished::Ended { exit, .. }) => check_end(&exit),
-        Ok(Finished::Uncertain(why)) => CheckEnd::Unfinished(why),
-        Err(why) => CheckEnd::Unfinished(chain(&why)),
+        Ok(CommandEnd::Ended { exit, .. }) => check_end(&exit),
+        Ok(CommandEnd::Uncertain(why)) => CheckEnd::Unfinished(why),
+        Err(why) => CheckEnd::Unfinished(error_chain(&why)),
     };
-    let printed = held::blocking(move || {
-        let printed = Printed::read(&dir.join(journal::JOURNAL_FILE));
+    let printed = supervised_command::blocking(move || {
+        let printed = VerifierOutput::read(&dir.join(journal::JOURNAL_FILE));
         // Nothing refers to it: the reply has its result.
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
-    let Printed { last_line, bytes } = printed.await;
+    let VerifierOutput { last_line, bytes } = printed.await;
     // A command may exit by itself before its holder sees that it wrote too much.
     let end = if bytes > output_limit { CheckEnd::OutputLimit } else { end };
     VerifierEnd { end, printed: last_line }
@@ -93,27 +93,29 @@ pub async fn run_verifier(
 
 /// The relevant output of a command.
 #[derive(Debug, Default)]
-struct Printed {
+struct VerifierOutput {
     /// Programs print there why they failed.
     last_line: String,
     bytes: u64,
 }
 
-impl Printed {
-    fn read(journal: &Path) -> Printed {
-        let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return Printed::default() };
+impl VerifierOutput {
+    fn read(journal: &Path) -> VerifierOutput {
+        let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(journal, 0) else {
+            return VerifierOutput::default();
+        };
         let (mut errors, mut output, mut bytes) = (Vec::new(), Vec::new(), 0);
         for frame in reader.flatten() {
             let tail = match frame.channel {
-                Channel::Stderr => &mut errors,
-                Channel::Stdout => &mut output,
-                Channel::Note | Channel::Stdin => continue,
+                JournalChannel::Stderr => &mut errors,
+                JournalChannel::Stdout => &mut output,
+                JournalChannel::Note | JournalChannel::Stdin => continue,
             };
             bytes += frame.payload.len() as u64;
             keep_tail(tail, &frame.payload);
         }
         let last_line = last_line(&errors).or_else(|| last_line(&output)).unwrap_or_default();
-        Printed { last_line, bytes }
+        VerifierOutput { last_line, bytes }
     }
 }
 

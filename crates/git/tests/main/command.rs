@@ -6,21 +6,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use provost_git::command::{Error, Exit, OUTPUT_LIMIT};
+use provost_git::command::{Error, GitExit, OUTPUT_LIMIT};
 use provost_git::{Git, Project, project};
 
-use crate::lab::{Lab, search_path};
+use crate::test_env::{GitTestEnv, search_path};
 
 #[test]
-fn git_is_looked_up_in_absolute_directories_only() {
+fn git_is_found_in_absolute_directories_only() {
     let found = Git::find(OsStr::new(".:relative"), Path::new("/"));
     assert!(matches!(found, Err(Error::NotFound { .. })));
     assert!(Git::find(&search_path(), Path::new("/")).is_ok());
 }
 
 #[test]
-fn a_hanging_git_is_ended_with_all_its_children() {
-    let lab = Lab::empty();
+fn hanging_git_is_ended_with_its_children() {
+    let lab = GitTestEnv::empty();
     let (pids, script) = (lab.path("pids"), lab.path("hanging"));
     // The grandchild ignores TERM and holds the output open.
     let hang = "(trap '' TERM; sleep 1000 & wait) & echo $! $$";
@@ -38,8 +38,8 @@ fn a_hanging_git_is_ended_with_all_its_children() {
 }
 
 #[test]
-fn a_git_that_leaves_children_behind_is_answered_and_swept() {
-    let lab = Lab::empty();
+fn leftover_children_of_git_are_killed() {
+    let lab = GitTestEnv::empty();
     let (pids, script) = (lab.path("pids"), lab.path("leaving"));
     fake(&script, &format!("sleep 1000 & echo $! > {}; echo odd answer", pids.display()));
     let git = Git::new(&script, &search_path(), &lab.path("home"));
@@ -51,8 +51,8 @@ fn a_git_that_leaves_children_behind_is_answered_and_swept() {
 }
 
 #[test]
-fn a_flood_is_cut_off() {
-    let lab = Lab::empty();
+fn output_flood_is_cut_off() {
+    let lab = GitTestEnv::empty();
     let script = lab.path("flooding");
     fake(&script, "exec yes");
     let git = Git::new(&script, &search_path(), &lab.path("home"));
@@ -61,8 +61,8 @@ fn a_flood_is_cut_off() {
 }
 
 #[test]
-fn a_failure_carries_command_code_and_escaped_words() {
-    let lab = Lab::empty();
+fn failure_has_command_code_and_escaped_stderr() {
+    let lab = GitTestEnv::empty();
     let script = lab.path("failing");
     fake(&script, "printf 'first\\n' >&2; seq 100 >&2; printf 'red \\033[31m\\n' >&2; exit 7");
     let git = Git::new(&script, &search_path(), &lab.path("home"));
@@ -71,14 +71,14 @@ fn a_failure_carries_command_code_and_escaped_words() {
         panic!()
     };
     assert!(command.starts_with("git rev-parse --is-bare-repository"), "{command}");
-    assert_eq!(exit, Exit::Code(7));
+    assert_eq!(exit, GitExit::Code(7));
     assert!(stderr.ends_with("100\nred \\u{1b}[31m"), "{stderr:?}");
     assert!(!stderr.contains("first"), "{stderr:?}");
 }
 
 #[test]
-fn the_environment_is_only_what_was_given() {
-    let lab = Lab::empty();
+fn environment_contains_only_given_variables() {
+    let lab = GitTestEnv::empty();
     let (seen, script) = (lab.path("seen"), lab.path("telling"));
     fake(&script, &format!("env > {}; exit 1", seen.display()));
     let git = Git::new(&script, &search_path(), &lab.path("home"));

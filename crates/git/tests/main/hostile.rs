@@ -6,17 +6,17 @@ use std::path::Path;
 
 use provost_git::command::Error;
 use provost_git::{
-    BranchFate, Forward, Oid, Pool, Project, RefName, checkout_detached, diff_stat, forward, merge,
-    removal_risk, remove_worktree, snapshot, snapshot_loose, snapshot_worktree, unique_branch,
-    worktree_add,
+    BranchFate, FastForward, Oid, Pool, Project, RefName, checkout_detached, diff_stat,
+    fast_forward, merge, removal_risk, remove_worktree, snapshot, snapshot_user_checkout,
+    snapshot_worktree, unique_branch, worktree_add,
 };
 
-use crate::lab::{Lab, branch, commit_all, keep, says, write};
 use crate::program_keys::EVENTS;
+use crate::test_env::{GitTestEnv, branch, commit_all, keep, says, write};
 
 #[test]
-fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
-    let lab = Lab::new();
+fn repository_programs_do_not_run() {
+    let lab = GitTestEnv::new();
     lab.write(".gitattributes", "*.txt diff=evil merge=evil\n");
     lab.write("b.bin", "b\n");
     lab.commit_all("attributes");
@@ -27,11 +27,11 @@ fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
 
 /// The name of a filter may contain a `=`, and a filter may be a long-running process.
 #[test]
-fn untrusted_filters_are_refused_and_do_not_run() {
+fn untrusted_filters_are_refused() {
     for (attributes, name) in
         [("*.txt filter=evil=name\n", "evil=name"), ("* filter=long\n", "long")]
     {
-        let lab = Lab::new();
+        let lab = GitTestEnv::new();
         lab.write(".gitattributes", attributes);
         lab.write("a.txt", "six\n");
         let worktree = lab.worktree();
@@ -39,7 +39,8 @@ fn untrusted_filters_are_refused_and_do_not_run() {
         write(&worktree.path.join("a.txt"), "two\n");
         arm(&lab, &lab.top());
         let refused = [
-            snapshot_loose(&lab.git, &lab.project(), &keep("loose"), &says("x")).unwrap_err(),
+            snapshot_user_checkout(&lab.git, &lab.project(), &keep("loose"), &says("x"))
+                .unwrap_err(),
             snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err(),
         ];
         for error in refused {
@@ -55,7 +56,7 @@ fn untrusted_filters_are_refused_and_do_not_run() {
 
 #[test]
 fn trusted_filter_runs_with_the_users_command() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let user = "[filter \"evil=name\"]\nclean = tr a-z A-Z\nsmudge = tr A-Z a-z\n";
     write(&lab.path("home/.gitconfig"), user);
     lab.write(".gitattributes", "*.txt filter=evil=name\n");
@@ -76,7 +77,7 @@ fn trusted_filter_runs_with_the_users_command() {
 
 #[test]
 fn filters_of_a_submodule_do_not_run() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let origin = lab.add_submodule();
     write(&origin.join(".gitattributes"), "*.txt filter=evil=name\n");
     commit_all(&lab, &origin, "attributes");
@@ -86,7 +87,7 @@ fn filters_of_a_submodule_do_not_run() {
     arm(&lab, &inner);
     write(&inner.join("inner.txt"), "outer\n");
     lab.write("a.txt", "changed\n");
-    snapshot_loose(&lab.git, &lab.project(), &keep("loose"), &says("x")).unwrap();
+    snapshot_user_checkout(&lab.git, &lab.project(), &keep("loose"), &says("x")).unwrap();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
     arm(&lab, &worktree.path.join("sub"));
@@ -97,13 +98,13 @@ fn filters_of_a_submodule_do_not_run() {
 }
 
 #[test]
-fn the_files_of_a_known_project_are_not_looked_for_elsewhere() {
-    let lab = Lab::new();
+fn known_project_is_not_rediscovered() {
+    let lab = GitTestEnv::new();
     let project = lab.project();
     write(&lab.path("elsewhere/secret"), "secret");
     lab.user(&lab.top(), &["config", "core.worktree", lab.path("elsewhere").to_str().unwrap()]);
     lab.write("new.txt", "new");
-    let snapshot = snapshot_loose(&lab.git, &project, &keep("k"), &says("x")).unwrap();
+    let snapshot = snapshot_user_checkout(&lab.git, &project, &keep("k"), &says("x")).unwrap();
     let listed = lab.user(&lab.top(), &["ls-tree", "--name-only", snapshot.commit.as_str()]);
     assert_eq!(listed, ".gitignore\na.txt\nnew.txt");
 }
@@ -111,8 +112,8 @@ fn the_files_of_a_known_project_are_not_looked_for_elsewhere() {
 /// The same submodule does trigger the programs in an unguarded git. The file has the size in the
 /// index, so that git must look at its content.
 #[test]
-fn the_trap_works_in_a_submodule() {
-    let lab = Lab::new();
+fn trap_works_in_a_submodule() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let inner = lab.top().join("sub");
     write(&inner.join(".gitattributes"), "*.txt filter=evil=name\n");
@@ -126,7 +127,7 @@ fn the_trap_works_in_a_submodule() {
 /// The same repository does trigger the programs in an unguarded git.
 #[test]
 fn the_trap_works() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     lab.write(".gitattributes", "*.txt filter=evil=name\n");
     lab.commit_all("attributes");
     arm(&lab, &lab.top());
@@ -139,7 +140,7 @@ fn the_trap_works() {
 }
 
 /// Configures a program, which leaves a mark, everywhere a configuration can name one.
-fn arm(lab: &Lab, checkout: &Path) {
+fn arm(lab: &GitTestEnv, checkout: &Path) {
     let script = lab.path("evil");
     fs::write(
         &script,
@@ -191,11 +192,11 @@ const PROGRAMS: &[&str] = &[
     "trailer.Provost-Session.cmd",
 ];
 
-fn use_everything(lab: &Lab) {
+fn use_everything(lab: &GitTestEnv) {
     let (git, project) = (&lab.git, lab.project());
     lab.write("a.txt", "two\n");
     lab.write("b.bin", "c\n");
-    let loose = snapshot_loose(git, &project, &keep("loose"), &says("x")).unwrap();
+    let loose = snapshot_user_checkout(git, &project, &keep("loose"), &says("x")).unwrap();
     assert!(loose.changed);
     let base = lab.project().commit(&lab.git).unwrap();
     assert!(!diff_stat(git, &project, &base, &loose.commit).unwrap().is_empty());
@@ -216,16 +217,17 @@ fn use_everything(lab: &Lab) {
 }
 
 /// Both sides changed the same line, for which the configuration has a merge driver.
-fn merge_everything(lab: &Lab, project: &Project, work: &Oid, onto: &Oid) {
+fn merge_everything(lab: &GitTestEnv, project: &Project, work: &Oid, onto: &Oid) {
     write(&project.common_dir.join("info/attributes"), "* merge=evil\n");
     let merged = merge(&lab.git, project, work, onto, &says("x"), 0).unwrap();
     let conflicts: Vec<String> = merged.conflicts.iter().map(ToString::to_string).collect();
     assert_eq!(conflicts, ["a.txt"], "no program chose a side");
     lab.user(&lab.top(), &["-c", "core.hooksPath=/dev/null", "branch", "kept", work.as_str()]);
-    let came = forward(&lab.git, project, &RefName::of_branch("kept"), &merged.commit).unwrap();
-    assert_eq!(came, Forward::Done);
+    let came =
+        fast_forward(&lab.git, project, &RefName::from_branch("kept"), &merged.commit).unwrap();
+    assert_eq!(came, FastForward::Done);
 }
 
-fn canary(lab: &Lab) -> std::path::PathBuf {
+fn canary(lab: &GitTestEnv) -> std::path::PathBuf {
     lab.path("canary")
 }

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use provost_git::inspect::{ChangeKind, Lines};
-use provost_git::{FileChange, Head, changed_among, diff_stat, head, tree_of};
+use provost_git::inspect::{FileChangeKind, LineCounts};
+use provost_git::{FileChange, GitHead, changed_among, diff_stat, read_head, tree_of};
 
-use crate::lab::{Lab, os, write};
+use crate::test_env::{GitTestEnv, os, write};
 
 #[test]
-fn trees_are_found_by_any_name_and_nothing_else_is() {
-    let lab = Lab::new();
+fn trees_are_found_by_any_name() {
+    let lab = GitTestEnv::new();
     let project = lab.project();
     let tree = Some(lab.rev("HEAD^{tree}"));
     assert_eq!(tree_of(&lab.git, &project, "HEAD").unwrap(), tree);
@@ -21,8 +21,8 @@ fn trees_are_found_by_any_name_and_nothing_else_is() {
 }
 
 #[test]
-fn differences_name_strange_files_as_they_are() {
-    let lab = Lab::new();
+fn diff_keeps_strange_file_names() {
+    let lab = GitTestEnv::new();
     let before = lab.rev("HEAD");
     let names: [&[u8]; 5] = [b"-rf", b":colon", b"new\nline\ttab", b"raw-\xff\xfe", b"red\x1b[31m"];
     for name in names {
@@ -41,18 +41,18 @@ fn differences_name_strange_files_as_they_are() {
     let of = |name: &[u8]| -> &FileChange {
         changes.iter().find(|c| c.path.as_bytes() == name).unwrap()
     };
-    assert_eq!(of(b"a.txt").kind, ChangeKind::Modified);
-    assert_eq!(of(b"a.txt").lines, Some(Lines { added: 2, removed: 1 }));
-    assert_eq!(of(b".gitignore").kind, ChangeKind::Deleted);
-    assert_eq!(of(b"new\nline\ttab").lines, Some(Lines { added: 1, removed: 0 }));
+    assert_eq!(of(b"a.txt").kind, FileChangeKind::Modified);
+    assert_eq!(of(b"a.txt").lines, Some(LineCounts { added: 2, removed: 1 }));
+    assert_eq!(of(b".gitignore").kind, FileChangeKind::Deleted);
+    assert_eq!(of(b"new\nline\ttab").lines, Some(LineCounts { added: 1, removed: 0 }));
     assert_eq!(of(b"blob").lines, None);
     assert_eq!(of(b"red\x1b[31m").path.to_string(), "red\\u{1b}[31m");
     assert!(diff_stat(&lab.git, &lab.project(), &after, &after).unwrap().is_empty());
 }
 
 #[test]
-fn a_replaced_object_does_not_deceive() {
-    let lab = Lab::new();
+fn replaced_object_is_ignored() {
+    let lab = GitTestEnv::new();
     let first = lab.rev("HEAD");
     let tree = lab.rev("HEAD^{tree}");
     lab.write("a.txt", "evil\n");
@@ -62,16 +62,19 @@ fn a_replaced_object_does_not_deceive() {
 }
 
 #[test]
-fn head_is_read_anew() {
-    let lab = Lab::new();
+fn head_is_read_again_each_time() {
+    let lab = GitTestEnv::new();
     let project = lab.project();
     lab.user(&lab.top(), &["checkout", "-q", "--detach"]);
-    assert_eq!(head(&lab.git, &project).unwrap(), Head::Detached { commit: lab.rev("HEAD") });
+    assert_eq!(
+        read_head(&lab.git, &project).unwrap(),
+        GitHead::Detached { commit: lab.rev("HEAD") }
+    );
 }
 
 #[test]
-fn changes_are_looked_for_among_patterns_from_the_top() {
-    let lab = Lab::new();
+fn changes_match_patterns_from_the_top() {
+    let lab = GitTestEnv::new();
     let before = lab.rev("HEAD^{tree}");
     for file in ["tests/a.rs", "tests/deep/b.rs", "src/lib.rs", "ci.yml"] {
         write(&lab.top().join(file), "new\n");

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use provost_git::command::Exit;
-use provost_git::landing::{Error, forward};
-use provost_git::long::{CutOffCall, LongCall, LongCalls, LongEnd};
-use provost_git::{Forward, Git, Oid, RefName, carry, command};
+use provost_git::command::GitExit;
+use provost_git::landing::{Error, fast_forward};
+use provost_git::long_call::{CutOffCall, LongCall, LongCallResult, LongCalls};
+use provost_git::{FastForward, Git, Oid, RefName, command, move_branch};
 
-use crate::lab::{Lab, branch, write};
+use crate::test_env::{GitTestEnv, branch, write};
 
 /// Creates a commit beside `main` that changes, adds and removes files.
-fn work(lab: &Lab) -> Oid {
+fn work(lab: &GitTestEnv) -> Oid {
     let tree = lab.path("tree");
     let path = tree.to_str().unwrap().to_owned();
     lab.write("b.txt", "one\n");
@@ -35,49 +35,49 @@ fn work(lab: &Lab) -> Oid {
 }
 
 /// Leaves the state of a call that was killed after writing some of the files.
-fn half_land(lab: &Lab) {
+fn half_land(lab: &GitTestEnv) {
     lab.write("b.txt", "two\n");
     lab.write("new.txt", "two\n");
     fs::remove_file(lab.top().join("c.txt")).unwrap();
 }
 
 fn main_branch() -> RefName {
-    RefName::of_branch("main")
+    RefName::from_branch("main")
 }
 
 #[test]
 fn half_written_checkout_is_finished() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     half_land(&lab);
     lab.write("d.txt", "mine\n");
-    let moved = forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    let moved = fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
     assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
 }
 
 #[test]
 fn half_moved_worktree_is_finished() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     half_land(&lab);
     let from = lab.rev("main");
-    carry(&lab.git, &lab.project(), &main_branch(), &from, &done).unwrap();
+    move_branch(&lab.git, &lab.project(), &main_branch(), &from, &done).unwrap();
     assert_eq!(lab.rev("main"), done);
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
 }
 
 #[test]
-fn half_written_checkout_keeps_what_its_user_changed() {
+fn half_written_checkout_keeps_user_changes() {
     let beginning_of_the_new_text = "two and";
     for change in ["mine\n", beginning_of_the_new_text] {
-        let lab = Lab::new();
+        let lab = GitTestEnv::new();
         let (done, before) = (work(&lab), lab.rev("main"));
         half_land(&lab);
         lab.write("a.txt", change);
         let status = lab.user(&lab.top(), &["status", "--porcelain"]);
-        let refused = forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
+        let refused = fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
         assert!(matches!(&refused, Error::Refused { said, .. } if said.contains("a.txt")));
         assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), status);
         assert_eq!(lab.rev("main"), before);
@@ -85,13 +85,13 @@ fn half_written_checkout_keeps_what_its_user_changed() {
 }
 
 #[test]
-fn half_written_checkout_keeps_what_its_user_staged() {
-    let lab = Lab::new();
+fn half_written_checkout_keeps_staged_changes() {
+    let lab = GitTestEnv::new();
     let (done, before) = (work(&lab), lab.rev("main"));
     lab.write("b.txt", "mine\n");
     lab.user(&lab.top(), &["add", "b.txt"]);
     half_land(&lab);
-    forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
+    fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
     assert_eq!(lab.user(&lab.top(), &["show", ":b.txt"]), "mine");
     assert_eq!(lab.rev("main"), before);
 }
@@ -143,21 +143,21 @@ fn write_anew(path: &Path, text: &str) {
 
 impl LongCalls for CutOffOnce {
     #[expect(clippy::disallowed_methods, reason = "when the call ran")]
-    fn run(&self, call: LongCall) -> LongEnd {
+    fn run(&self, call: LongCall) -> LongCallResult {
         if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
             let began = SystemTime::now();
             (self.leaves)(&call.cwd);
             let ran = CutOffCall { began, ended: SystemTime::now() };
             self.cut_off.lock().unwrap().push(self.ran.unwrap_or(ran));
             self.seen.lock().unwrap().push(call);
-            return LongEnd::CutOff("it was killed".to_owned());
+            return LongCallResult::Interrupted("it was killed".to_owned());
         }
         let [program, args @ ..] = &call.argv[..] else { panic!("there is a program") };
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(call.env.clone()).current_dir(&call.cwd);
         let ran = command.output().unwrap();
         self.seen.lock().unwrap().push(call);
-        LongEnd::Exited { exit: Exit::from(ran.status), stderr: ran.stderr }
+        LongCallResult::Exited { exit: GitExit::from(ran.status), stderr: ran.stderr }
     }
 
     fn cut_off_calls(&self) -> Vec<CutOffCall> {
@@ -190,13 +190,13 @@ fn long_directories(scratch: &Path) -> usize {
 }
 
 #[test]
-fn landing_that_was_cut_off_is_made_again() {
-    let lab = Lab::new();
+fn interrupted_landing_is_repeated() {
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     let (git, calls) = cut_off_once(&lab.git);
     lab.write("d.txt", "mine\n");
-    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
     assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
     let seen = calls.seen.lock().unwrap();
@@ -208,22 +208,22 @@ fn landing_that_was_cut_off_is_made_again() {
 
 #[test]
 fn all_files_that_a_landing_left_half_written_are_repaired() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     let (git, _) = cut_off_leaving(&lab.git, several_torn_files, None);
     lab.write("d.txt", "mine\n");
-    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
 }
 
 #[test]
 fn file_changed_while_no_call_ran_is_the_users() {
     for leaves in [one_torn_file, several_torn_files] {
-        let lab = Lab::new();
+        let lab = GitTestEnv::new();
         let (done, before) = (work(&lab), lab.rev("main"));
         let (git, _) = cut_off_leaving(&lab.git, leaves, Some(LONG_AGO));
-        let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+        let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
         assert!(matches!(&refused, Error::Refused { .. }), "{refused}");
         assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and");
         assert_eq!(lab.rev("main"), before);
@@ -232,28 +232,28 @@ fn file_changed_while_no_call_ran_is_the_users() {
 
 #[test]
 fn lock_that_a_killed_call_left_is_removed() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     let (git, _) = cut_off_leaving(&lab.git, locked_index, None);
-    let moved = forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (Forward::Done, done));
+    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
     assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
 }
 
 #[test]
 fn lock_made_while_no_call_ran_stays_and_is_named() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     let (git, _) = cut_off_leaving(&lab.git, locked_index, Some(LONG_AGO));
     let git = git.with_lock_limit(Duration::from_millis(100));
-    let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
     assert!(matches!(&refused, Error::Git(command::Error::Locked { .. })), "{refused}");
     assert!(lab.top().join(".git/index.lock").exists());
 }
 
 #[test]
-fn worktree_whose_reset_was_cut_off_is_made_again() {
-    let lab = Lab::new();
+fn interrupted_worktree_reset_is_repeated() {
+    let lab = GitTestEnv::new();
     let (git, calls) = cut_off_once(&lab.git);
     let path = lab.path("trees/w1");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -267,7 +267,7 @@ fn worktree_whose_reset_was_cut_off_is_made_again() {
 
 #[test]
 fn branch_lock_that_a_killed_reset_left_is_removed() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let (git, _) = cut_off_leaving(&lab.git, locked_branch, None);
     let path = lab.path("trees/w1");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -277,25 +277,28 @@ fn branch_lock_that_a_killed_reset_left_is_removed() {
 }
 
 #[test]
-fn held_lock_is_named_after_its_time_and_stays() {
-    let lab = Lab::new();
+fn held_lock_is_reported_and_kept_after_timeout() {
+    let lab = GitTestEnv::new();
     let (done, before) = (work(&lab), lab.rev("main"));
     let git = lab.git.clone().with_lock_limit(Duration::from_millis(100));
     let lock = lab.top().join(".git/index.lock");
     write(&lock, "");
-    let refused = forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
     let Error::Git(command::Error::Locked { path, .. }) = &refused else { panic!("{refused}") };
     assert_eq!(*path, lock);
     assert!(refused.hint().unwrap().contains("then resume"), "{refused}");
     assert!(lock.exists());
     fs::remove_file(&lock).unwrap();
     assert_eq!(lab.rev("main"), before);
-    assert_eq!(forward(&git, &lab.project(), &main_branch(), &done).unwrap(), Forward::Done);
+    assert_eq!(
+        fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap(),
+        FastForward::Done
+    );
 }
 
 #[test]
-fn lock_that_is_given_back_is_waited_for() {
-    let lab = Lab::new();
+fn released_lock_is_waited_for() {
+    let lab = GitTestEnv::new();
     let done = work(&lab);
     let lock = lab.top().join(".git/index.lock");
     write(&lock, "");
@@ -304,12 +307,12 @@ fn lock_that_is_given_back_is_waited_for() {
     calls.calls.store(1, Ordering::SeqCst);
     let project = lab.project();
     std::thread::scope(|scope| {
-        let landing = scope.spawn(|| forward(&git, &project, &main_branch(), &done));
+        let landing = scope.spawn(|| fast_forward(&git, &project, &main_branch(), &done));
         while calls.seen.lock().unwrap().is_empty() {
             std::thread::yield_now();
         }
         fs::remove_file(&lock).unwrap();
-        assert_eq!(landing.join().unwrap().unwrap(), Forward::Done);
+        assert_eq!(landing.join().unwrap().unwrap(), FastForward::Done);
     });
     assert_eq!(lab.rev("main"), done);
 }

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use provost_git::pool::Error;
 use provost_git::{Checkout, Oid, Pool, checkout_detached};
 
-use crate::lab::{Lab, write};
+use crate::test_env::{GitTestEnv, write};
 
 #[test]
-fn a_slot_is_cold_first_and_warm_then_and_always_clean() {
-    let lab = Lab::new();
+fn slot_is_cold_then_warm_and_always_clean() {
+    let lab = GitTestEnv::new();
     let first = lab.rev("HEAD");
     lab.write("a.txt", "two\n");
     lab.write("b.txt", "b\n");
@@ -38,8 +38,8 @@ fn a_slot_is_cold_first_and_warm_then_and_always_clean() {
 }
 
 #[test]
-fn an_unchanged_file_keeps_its_time_so_that_builds_stay_warm() {
-    let lab = Lab::new();
+fn unchanged_file_keeps_its_timestamp() {
+    let lab = GitTestEnv::new();
     let first = lab.rev("HEAD");
     lab.write("b.txt", "b\n");
     let second = lab.commit_all("second");
@@ -50,8 +50,8 @@ fn an_unchanged_file_keeps_its_time_so_that_builds_stay_warm() {
 }
 
 #[test]
-fn a_check_that_moved_head_moves_no_branch() {
-    let lab = Lab::new();
+fn check_that_moved_head_moves_no_branch() {
+    let lab = GitTestEnv::new();
     let commit = lab.rev("HEAD");
     let slot = check_out(&lab, &commit).path;
     lab.user(&slot, &["checkout", "-q", "-b", "checks-own"]);
@@ -64,8 +64,8 @@ fn a_check_that_moved_head_moves_no_branch() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_slot_it_is_made_anew() {
-    let lab = Lab::new();
+fn broken_slot_is_created_again() {
+    let lab = GitTestEnv::new();
     let commit = lab.rev("HEAD");
     let slot = lab.path("pool/0");
     let breakages: [(&str, &dyn Fn()); 7] = [
@@ -94,8 +94,8 @@ fn whatever_is_wrong_with_a_slot_it_is_made_anew() {
 }
 
 #[test]
-fn a_link_in_place_of_a_slot_is_replaced_and_not_followed() {
-    let lab = Lab::new();
+fn link_as_slot_is_replaced_not_followed() {
+    let lab = GitTestEnv::new();
     write(&lab.path("precious/.git"), "x");
     write(&lab.path("precious/file"), "mine");
     symlink(lab.path("precious"), lab.path("pool/0")).unwrap();
@@ -106,7 +106,7 @@ fn a_link_in_place_of_a_slot_is_replaced_and_not_followed() {
 
 #[test]
 fn a_link_with_a_kept_name_is_not_kept() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let commit = lab.rev("HEAD");
     let slot = check_out(&lab, &commit).path;
     write(&lab.path("elsewhere/file"), "mine");
@@ -117,8 +117,8 @@ fn a_link_with_a_kept_name_is_not_kept() {
 }
 
 #[test]
-fn names_and_roots_that_lead_astray_are_refused() {
-    let lab = Lab::new();
+fn escaping_names_and_roots_are_refused() {
+    let lab = GitTestEnv::new();
     let (project, commit) = (lab.project(), lab.rev("HEAD"));
     let (git, pool) = (&lab.git, pool(&lab));
     for slot in ["..", "../project", "/etc", "", ".git", "a/b"] {
@@ -140,8 +140,8 @@ fn names_and_roots_that_lead_astray_are_refused() {
 }
 
 #[test]
-fn a_sparse_repository_is_checked_out_whole() {
-    let lab = Lab::new();
+fn sparse_repository_is_checked_out_completely() {
+    let lab = GitTestEnv::new();
     lab.write("in/file", "in\n");
     lab.write("out/file", "out\n");
     let commit = lab.commit_all("dirs");
@@ -153,8 +153,8 @@ fn a_sparse_repository_is_checked_out_whole() {
 }
 
 #[test]
-fn a_submodule_is_as_it_was_committed_again() {
-    let lab = Lab::new();
+fn submodule_is_reset_to_its_commit() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let commit = lab.rev("HEAD");
     let slot = check_out(&lab, &commit).path;
@@ -167,8 +167,8 @@ fn a_submodule_is_as_it_was_committed_again() {
 }
 
 #[test]
-fn line_ends_against_the_rules_are_no_change() {
-    let lab = Lab::new();
+fn nonconforming_line_ends_are_not_a_change() {
+    let lab = GitTestEnv::new();
     fs::write(lab.top().join("dos.txt"), "a\r\nb\r\n").unwrap();
     lab.commit_all("before the rules");
     lab.write(".gitattributes", "*.txt text\n");
@@ -182,11 +182,11 @@ fn line_ends_against_the_rules_are_no_change() {
     assert_eq!(fs::read(slot.join("dos.txt")).unwrap(), b"a\r\nb\r\n");
 }
 
-fn pool(lab: &Lab) -> Pool {
+fn pool(lab: &GitTestEnv) -> Pool {
     Pool::new(&lab.path("pool")).unwrap()
 }
 
-fn check_out(lab: &Lab, commit: &Oid) -> Checkout {
+fn check_out(lab: &GitTestEnv, commit: &Oid) -> Checkout {
     checkout_detached(
         &lab.git,
         &lab.project(),

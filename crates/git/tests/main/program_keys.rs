@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::lab::search_path;
+use crate::test_env::search_path;
 
 /// Settings that start a program, point to one, or bring in further settings.
 pub(crate) const PROGRAMS: &[&str] = &[
@@ -124,7 +124,7 @@ pub(crate) const EVENTS: &[&str] = &[
 ];
 
 #[test]
-fn every_setting_of_the_installed_git_is_reviewed() {
+fn all_settings_of_installed_git_are_reviewed() {
     let reviewed = lower(PROGRAMS.iter().copied().chain(HARMLESS.lines()));
     let listed = git(&["help", "--config"]);
     let known = listed.lines().filter(|line| line.contains('.') && !line.contains(' '));
@@ -138,7 +138,7 @@ fn every_setting_of_the_installed_git_is_reviewed() {
 }
 
 #[test]
-fn no_setting_that_starts_a_program_is_harmless() {
+fn program_settings_are_not_listed_harmless() {
     let harmless = lower(HARMLESS.lines());
     let both: Vec<String> =
         lower(PROGRAMS.iter().copied()).intersection(&harmless).cloned().collect();
@@ -147,7 +147,7 @@ fn no_setting_that_starts_a_program_is_harmless() {
 
 /// The manual lists the events; the test does nothing where it is not installed.
 #[test]
-fn every_hook_event_of_the_installed_git_is_reviewed() {
+fn all_hook_events_of_installed_git_are_reviewed() {
     let Some(manual) = manual() else { return };
     let sections = manual.lines().filter_map(|line| line.strip_prefix(".SS "));
     let events: BTreeSet<String> = sections

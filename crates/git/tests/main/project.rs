@@ -3,21 +3,21 @@
 use std::fs;
 
 use provost_git::project::Error;
-use provost_git::{Head, Project, head};
+use provost_git::{GitHead, Project, read_head};
 
-use crate::lab::Lab;
+use crate::test_env::GitTestEnv;
 
 #[test]
-fn a_repository_is_found_from_below() {
-    let lab = Lab::new();
+fn repository_is_found_from_a_subdirectory() {
+    let lab = GitTestEnv::new();
     lab.write("deep/er/file", "x");
     let project = Project::find(&lab.git, &lab.top().join("deep/er")).unwrap();
     assert_eq!(project.top, lab.top());
     assert_eq!(project.git_dir, lab.top().join(".git"));
     assert_eq!(project.common_dir, project.git_dir);
     assert!(!project.is_linked());
-    let found = head(&lab.git, &project).unwrap();
-    let Head::Branch { name, commit } = &found else { panic!("{found:?}") };
+    let found = read_head(&lab.git, &project).unwrap();
+    let GitHead::Branch { name, commit } = &found else { panic!("{found:?}") };
     assert_eq!(name.to_string(), "refs/heads/main");
     assert_eq!(project.commit(&lab.git).unwrap(), *commit);
     assert_eq!(*commit, lab.rev("HEAD"));
@@ -26,7 +26,7 @@ fn a_repository_is_found_from_below() {
 
 #[test]
 fn a_linked_worktree_knows_its_repository() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let linked = lab.path("linked\nworktree");
     lab.user(&lab.top(), &["worktree", "add", "-q", "--detach", linked.to_str().unwrap()]);
     let project = Project::find(&lab.git, &linked).unwrap();
@@ -35,23 +35,26 @@ fn a_linked_worktree_knows_its_repository() {
     assert_eq!(Project::top_of(&lab.git, &linked).unwrap(), linked);
     assert_eq!(project.top, linked);
     assert_eq!(project.common_dir, lab.top().join(".git"));
-    assert_eq!(head(&lab.git, &project).unwrap(), Head::Detached { commit: lab.rev("HEAD") });
+    assert_eq!(
+        read_head(&lab.git, &project).unwrap(),
+        GitHead::Detached { commit: lab.rev("HEAD") }
+    );
 }
 
 #[test]
 fn a_repository_without_commits_says_so() {
-    let lab = Lab::empty();
+    let lab = GitTestEnv::empty();
     let project = lab.project();
-    let unborn = head(&lab.git, &project).unwrap();
-    assert!(matches!(&unborn, Head::Unborn { name } if name.to_string() == "refs/heads/main"));
+    let unborn = read_head(&lab.git, &project).unwrap();
+    assert!(matches!(&unborn, GitHead::Unborn { name } if name.to_string() == "refs/heads/main"));
     let error = project.commit(&lab.git).unwrap_err();
     assert!(matches!(error, Error::NoCommits(_)));
     assert!(error.hint().unwrap().contains("git commit"));
 }
 
 #[test]
-fn places_without_files_to_work_on_are_told_apart() {
-    let lab = Lab::new();
+fn unusable_locations_have_distinct_errors() {
+    let lab = GitTestEnv::new();
     let bare = lab.path("bare");
     lab.user(&lab.path("home"), &["init", "-q", "--bare", bare.to_str().unwrap()]);
     let error = |path: &std::path::Path| {
@@ -67,8 +70,8 @@ fn places_without_files_to_work_on_are_told_apart() {
 }
 
 #[test]
-fn a_broken_configuration_is_an_error_with_gits_words() {
-    let lab = Lab::new();
+fn broken_configuration_error_quotes_git() {
+    let lab = GitTestEnv::new();
     fs::write(lab.top().join(".git/config"), "[core\nnonsense").unwrap();
     let error = Project::find(&lab.git, &lab.top()).unwrap_err();
     assert!(matches!(error, Error::Git(_)));

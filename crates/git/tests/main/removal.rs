@@ -3,41 +3,41 @@
 use std::fs;
 use std::process::Command;
 
-use provost_git::removal::{Error, Removed};
+use provost_git::removal::{Error, RemovalResult};
 use provost_git::{
-    BranchFate, Ongoing, Removal, Replaced, Risk, Worktree, removal_risk, remove_worktree,
-    snapshot_worktree,
+    BranchFate, OngoingOperation, RemovalImpact, RemovalRisk, Worktree, WorktreeReplacement,
+    removal_risk, remove_worktree, snapshot_worktree,
 };
 
-use crate::lab::{Lab, commit_all, keep, os, says, write};
+use crate::test_env::{GitTestEnv, commit_all, keep, os, says, write};
 
 #[test]
-fn a_worktree_without_work_goes_and_its_branch_stays() {
-    let lab = Lab::new();
+fn clean_worktree_is_removed_and_branch_kept() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("x.log"), "ignored");
     write(&worktree.path.join("target/a"), "ignored");
     write(&worktree.path.join("target/b"), "ignored");
-    let found = Removal { risks: Vec::new(), ignored_files: 2, dropped_commits: 0 };
+    let found = RemovalImpact { risks: Vec::new(), ignored_files: 2, dropped_commits: 0 };
     assert_eq!(risk(&lab, &worktree), found);
     let removed = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap();
-    let done = Removed { worktree: true, branch: None, ignored_files: 2, kept: None };
+    let done = RemovalResult { worktree: true, branch: None, ignored_files: 2, kept: None };
     assert_eq!(removed, done);
     assert!(!worktree.path.exists() && !worktree.git_dir.exists());
     assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
     let again = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
     let branch = Some(worktree.branch);
-    assert_eq!(again, Removed { worktree: false, branch, ignored_files: 0, kept: None });
+    assert_eq!(again, RemovalResult { worktree: false, branch, ignored_files: 0, kept: None });
     assert_eq!(lab.try_user(&lab.top(), &["rev-parse", "--verify", "provost/t1"]).0, None);
 }
 
 #[test]
-fn changed_and_untracked_files_stand_against_it() {
-    let lab = Lab::new();
+fn changed_and_untracked_files_block_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "changed\n");
     fs::write(worktree.path.join(os(b"-new\n\x1b")), "x").unwrap();
-    let Removal { risks, .. } = risk(&lab, &worktree);
+    let RemovalImpact { risks, .. } = risk(&lab, &worktree);
     let shown: Vec<String> = risks.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["uncommitted changes (a.txt)", "untracked files (-new\\n\\u{1b})"]);
     refused(&lab, &worktree, BranchFate::Keep);
@@ -47,27 +47,27 @@ fn changed_and_untracked_files_stand_against_it() {
 }
 
 #[test]
-fn a_staged_change_and_a_hidden_one_stand_against_it() {
-    let lab = Lab::new();
+fn staged_and_hidden_changes_block_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "staged\n");
     lab.user(&worktree.path, &["add", "a.txt"]);
     write(&worktree.path.join("a.txt"), "one\n");
-    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::UncommittedChanges { .. }]));
+    assert!(matches!(risk(&lab, &worktree).risks[..], [RemovalRisk::UncommittedChanges { .. }]));
     lab.user(&worktree.path, &["reset", "-q"]);
     assert!(risk(&lab, &worktree).risks.is_empty());
     lab.user(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
     write(&worktree.path.join("a.txt"), "hidden\n");
-    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::UncommittedChanges { .. }]));
+    assert!(matches!(risk(&lab, &worktree).risks[..], [RemovalRisk::UncommittedChanges { .. }]));
 }
 
 #[test]
-fn a_branch_goes_only_when_its_commits_are_elsewhere() {
-    let lab = Lab::new();
+fn branch_is_deleted_only_if_commits_are_reachable() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "work\n");
     let tip = commit_all(&lab, &worktree.path, "work");
-    let only = Risk::UnreachableCommits { count: 1, tip: tip.clone() };
+    let only = RemovalRisk::UnreachableCommits { count: 1, tip: tip.clone() };
     let asked = removal_risk(&lab.git, &worktree, BranchFate::Delete).unwrap();
     assert_eq!(asked.risks, [only]);
     assert!(risk(&lab, &worktree).risks.is_empty());
@@ -84,8 +84,8 @@ fn a_branch_goes_only_when_its_commits_are_elsewhere() {
 }
 
 #[test]
-fn commits_of_a_detached_head_stand_against_it_until_a_ref_keeps_them() {
-    let lab = Lab::new();
+fn detached_commits_block_removal_until_kept() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     write(&worktree.path.join("a.txt"), "one\n\n");
@@ -94,15 +94,15 @@ fn commits_of_a_detached_head_stand_against_it_until_a_ref_keeps_them() {
     let tip = commit_all(&lab, &worktree.path, "two");
     // The worktree's own ref is deleted with it, so it does not count.
     lab.user(&worktree.path, &["update-ref", "refs/worktree/mine", tip.as_str()]);
-    assert_eq!(risk(&lab, &worktree).risks, [Risk::UnreachableCommits { count: 2, tip }]);
+    assert_eq!(risk(&lab, &worktree).risks, [RemovalRisk::UnreachableCommits { count: 2, tip }]);
     refused(&lab, &worktree, BranchFate::Keep);
     snapshot_worktree(&lab.git, &worktree, &says("work"), &keep("k")).unwrap();
     assert!(risk(&lab, &worktree).risks.is_empty());
 }
 
 #[test]
-fn a_lost_directory_still_guards_the_commits_of_its_head() {
-    let lab = Lab::new();
+fn lost_directory_still_protects_head_commits() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     write(&worktree.path.join("a.txt"), "two\n");
@@ -110,7 +110,7 @@ fn a_lost_directory_still_guards_the_commits_of_its_head() {
     fs::remove_dir_all(&worktree.path).unwrap();
     assert_eq!(
         risk(&lab, &worktree).risks,
-        [Risk::UnreachableCommits { count: 1, tip: tip.clone() }]
+        [RemovalRisk::UnreachableCommits { count: 1, tip: tip.clone() }]
     );
     lab.user(&lab.top(), &["tag", "kept", tip.as_str()]);
     assert!(remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().worktree);
@@ -118,8 +118,8 @@ fn a_lost_directory_still_guards_the_commits_of_its_head() {
 }
 
 #[test]
-fn stashes_of_its_own_branch_stand_against_it() {
-    let lab = Lab::new();
+fn stashes_of_its_branch_block_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.write("a.txt", "the user's\n");
     lab.user(&lab.top(), &["stash", "-q"]);
@@ -128,12 +128,12 @@ fn stashes_of_its_own_branch_stand_against_it() {
         write(&worktree.path.join("a.txt"), text);
         lab.user(&worktree.path, &["stash", "push", "-q", "-m", "later"]);
     }
-    assert_eq!(risk(&lab, &worktree).risks, [Risk::Stashes { count: 2 }]);
+    assert_eq!(risk(&lab, &worktree).risks, [RemovalRisk::Stashes { count: 2 }]);
 }
 
 #[test]
-fn an_operation_under_way_stands_against_it() {
-    let lab = Lab::new();
+fn ongoing_operation_blocks_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "theirs\n");
     commit_all(&lab, &worktree.path, "theirs");
@@ -141,35 +141,38 @@ fn an_operation_under_way_stands_against_it() {
     lab.commit_all("ours");
     lab.try_user(&worktree.path, &["merge", "main"]);
     let risks = risk(&lab, &worktree).risks;
-    assert_eq!(risks[0], Risk::Ongoing { operation: Ongoing::Merge });
+    assert_eq!(risks[0], RemovalRisk::Ongoing { operation: OngoingOperation::Merge });
     refused(&lab, &worktree, BranchFate::Keep);
     assert!(worktree.git_dir.join("MERGE_HEAD").exists());
 }
 
 #[test]
-fn a_lock_of_somebody_else_stands_against_it() {
-    let lab = Lab::new();
+fn foreign_lock_blocks_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     let path = worktree.path.to_str().unwrap();
     lab.user(&lab.top(), &["worktree", "unlock", path]);
     lab.user(&lab.top(), &["worktree", "lock", "--reason", "mine", path]);
-    assert_eq!(risk(&lab, &worktree).risks, [Risk::LockedByOther { reason: "mine".to_owned() }]);
+    assert_eq!(
+        risk(&lab, &worktree).risks,
+        [RemovalRisk::LockedByOther { reason: "mine".to_owned() }]
+    );
     refused(&lab, &worktree, BranchFate::Keep);
     lab.user(&lab.top(), &["worktree", "unlock", path]);
     assert!(risk(&lab, &worktree).risks.is_empty());
 }
 
 #[test]
-fn a_submodule_with_work_of_its_own_stands_against_it() {
-    let lab = Lab::new();
+fn submodule_with_own_work_blocks_removal() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
     let inner = worktree.path.join("sub");
     assert!(risk(&lab, &worktree).risks.is_empty());
     write(&inner.join("inner.txt"), "changed\n");
-    let why = |risks: Vec<Risk>| match &risks[..] {
-        [Risk::Submodule { path, why }] if path.to_string() == "sub" => why.clone(),
+    let why = |risks: Vec<RemovalRisk>| match &risks[..] {
+        [RemovalRisk::Submodule { path, why }] if path.to_string() == "sub" => why.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(why(risk(&lab, &worktree).risks), "uncommitted changes (inner.txt)");
@@ -185,21 +188,21 @@ fn a_submodule_with_work_of_its_own_stands_against_it() {
 }
 
 #[test]
-fn a_repository_inside_stands_against_it() {
-    let lab = Lab::new();
+fn embedded_repository_blocks_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     fs::create_dir(worktree.path.join("inner")).unwrap();
     lab.user(&worktree.path.join("inner"), &["init", "-q"]);
     write(&worktree.path.join("inner/file"), "x");
-    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::EmbeddedRepositories { .. }]));
+    assert!(matches!(risk(&lab, &worktree).risks[..], [RemovalRisk::EmbeddedRepositories { .. }]));
     snapshot_worktree(&lab.git, &worktree, &says("work"), &keep("k")).unwrap();
     refused(&lab, &worktree, BranchFate::Keep);
     assert!(worktree.path.join("inner/file").exists());
 }
 
 #[test]
-fn a_repository_in_an_ignored_directory_stands_against_it() {
-    let lab = Lab::new();
+fn repository_in_ignored_directory_blocks_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     let inner = worktree.path.join("target/deep/inner");
     write(&inner.join("file"), "x");
@@ -211,8 +214,8 @@ fn a_repository_in_an_ignored_directory_stands_against_it() {
 }
 
 #[test]
-fn a_bare_repository_in_an_ignored_directory_stands_against_it() {
-    let lab = Lab::new();
+fn bare_repository_in_ignored_dir_blocks_removal() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("target/x"), "x");
     lab.user(&worktree.path.join("target"), &["init", "-q", "--bare", "store"]);
@@ -221,8 +224,8 @@ fn a_bare_repository_in_an_ignored_directory_stands_against_it() {
 }
 
 #[test]
-fn a_repository_around_tracked_files_stands_against_it() {
-    let lab = Lab::new();
+fn repository_around_tracked_files_blocks_removal() {
+    let lab = GitTestEnv::new();
     lab.write("src/lib.rs", "// mine\n");
     lab.commit_all("source");
     let worktree = lab.worktree();
@@ -233,8 +236,8 @@ fn a_repository_around_tracked_files_stands_against_it() {
 }
 
 #[test]
-fn commits_that_were_dropped_are_kept_by_a_ref() {
-    let lab = Lab::new();
+fn dropped_commits_are_kept_by_a_ref() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     let commit = |text: &str| {
         write(&worktree.path.join("a.txt"), text);
@@ -245,7 +248,7 @@ fn commits_that_were_dropped_are_kept_by_a_ref() {
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     let (below, second) = (commit("below"), commit("detached"));
     lab.user(&worktree.path, &["checkout", "-q", "provost/t1"]);
-    let found = Removal { risks: Vec::new(), ignored_files: 0, dropped_commits: 3 };
+    let found = RemovalImpact { risks: Vec::new(), ignored_files: 0, dropped_commits: 3 };
     assert_eq!(risk(&lab, &worktree), found);
     let kept = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().kept.unwrap();
     assert_eq!(kept.as_str(), "refs/provost/keep/provost-t1-dropped");
@@ -258,8 +261,8 @@ fn commits_that_were_dropped_are_kept_by_a_ref() {
 }
 
 #[test]
-fn a_lost_directory_drops_nothing_that_its_log_remembers() {
-    let lab = Lab::new();
+fn lost_directory_keeps_commits_of_its_log() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "dropped\n");
     let dropped = commit_all(&lab, &worktree.path, "dropped");
@@ -272,8 +275,8 @@ fn a_lost_directory_drops_nothing_that_its_log_remembers() {
 }
 
 #[test]
-fn commits_that_a_submodule_dropped_stand_against_it() {
-    let lab = Lab::new();
+fn dropped_submodule_commits_block_removal() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     let inner = worktree.path.join("sub");
@@ -285,28 +288,28 @@ fn commits_that_a_submodule_dropped_stand_against_it() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_worktree_is_not_removed() {
+fn replacement_of_a_worktree_is_not_removed() {
     for (replace, by) in [
-        ("rm .git", Replaced::NoGit),
-        ("rm .git && git init -q", Replaced::OtherGit),
-        ("mv .git ../moved && ln -s ../moved .git", Replaced::OtherGit),
-        ("echo gitdir: /nowhere > .git", Replaced::OtherGit),
-        ("mv ../w1 ../away && ln -s away ../w1", Replaced::Top),
-        ("mv ../w1 ../away && touch ../w1", Replaced::Top),
+        ("rm .git", WorktreeReplacement::NoGit),
+        ("rm .git && git init -q", WorktreeReplacement::OtherGit),
+        ("mv .git ../moved && ln -s ../moved .git", WorktreeReplacement::OtherGit),
+        ("echo gitdir: /nowhere > .git", WorktreeReplacement::OtherGit),
+        ("mv ../w1 ../away && ln -s away ../w1", WorktreeReplacement::Top),
+        ("mv ../w1 ../away && touch ../w1", WorktreeReplacement::Top),
     ] {
-        let lab = Lab::new();
+        let lab = GitTestEnv::new();
         let worktree = lab.worktree();
         let done =
             Command::new("sh").args(["-c", replace]).current_dir(&worktree.path).status().unwrap();
         assert!(done.success(), "{replace}");
-        assert_eq!(risk(&lab, &worktree).risks, [Risk::Replaced { by }], "{replace}");
+        assert_eq!(risk(&lab, &worktree).risks, [RemovalRisk::Replaced { by }], "{replace}");
         refused(&lab, &worktree, BranchFate::Keep);
     }
 }
 
 #[test]
-fn a_worktree_whose_git_file_is_relative_is_the_one_that_was_made() {
-    let lab = Lab::new();
+fn relative_git_file_is_accepted() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join(".git"), "gitdir: ../../project/.git/worktrees/w1\n");
     assert!(risk(&lab, &worktree).risks.is_empty());
@@ -314,17 +317,17 @@ fn a_worktree_whose_git_file_is_relative_is_the_one_that_was_made() {
 
 #[test]
 fn a_branch_in_use_elsewhere_is_not_deleted() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     lab.user(&lab.top(), &["checkout", "-q", "provost/t1"]);
     let asked = removal_risk(&lab.git, &worktree, BranchFate::Delete).unwrap();
-    assert_eq!(asked.risks, [Risk::BranchInUse { by: lab.top() }]);
+    assert_eq!(asked.risks, [RemovalRisk::BranchInUse { by: lab.top() }]);
 }
 
 #[test]
-fn many_files_are_counted_and_some_named() {
-    let lab = Lab::new();
+fn many_files_are_counted_and_first_ones_named() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     for number in 0..50 {
         write(&worktree.path.join(format!("f{number:02}")), "x");
@@ -332,21 +335,21 @@ fn many_files_are_counted_and_some_named() {
     let Error::WouldLose { removal, .. } = refused(&lab, &worktree, BranchFate::Keep) else {
         unreachable!()
     };
-    let [Risk::UntrackedFiles { paths }] = &removal.risks[..] else { panic!("{removal:?}") };
+    let [RemovalRisk::UntrackedFiles { paths }] = &removal.risks[..] else { panic!("{removal:?}") };
     assert_eq!((paths.count, paths.named.len()), (50, 20));
     assert!(removal.risks[0].to_string().ends_with("f19 and 30 more)"));
 }
 
-fn risk(lab: &Lab, worktree: &Worktree) -> Removal {
+fn risk(lab: &GitTestEnv, worktree: &Worktree) -> RemovalImpact {
     removal_risk(&lab.git, worktree, BranchFate::Keep).unwrap()
 }
 
-fn shown(lab: &Lab, worktree: &Worktree) -> Vec<String> {
+fn shown(lab: &GitTestEnv, worktree: &Worktree) -> Vec<String> {
     risk(lab, worktree).risks.iter().map(ToString::to_string).collect()
 }
 
 /// Tries to remove the worktree, which must be refused and change nothing.
-fn refused(lab: &Lab, worktree: &Worktree, fate: BranchFate) -> Error {
+fn refused(lab: &GitTestEnv, worktree: &Worktree, fate: BranchFate) -> Error {
     let listed = || lab.user(&lab.top(), &["worktree", "list", "--porcelain"]);
     let before = listed();
     let error = remove_worktree(&lab.git, worktree, fate).unwrap_err();

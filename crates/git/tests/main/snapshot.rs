@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use provost_git::{Ongoing, Place, Snapshot, Worktree, snapshot_worktree};
+use provost_git::{
+    CheckoutSnapshot, OngoingOperation, SnapshotLocation, Worktree, snapshot_worktree,
+};
 
-use crate::lab::{Lab, commit_all, keep, os, says, write};
+use crate::test_env::{GitTestEnv, commit_all, keep, os, says, write};
 
 #[test]
-fn everything_but_ignored_files_is_committed_on_the_branch() {
-    let lab = Lab::new();
+fn all_but_ignored_files_are_committed() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "two\n");
     write(&worktree.path.join("new/file"), "new\n");
@@ -17,7 +19,7 @@ fn everything_but_ignored_files_is_committed_on_the_branch() {
     let base = lab.rev("main");
     let snapshot = take(&lab, &worktree);
     assert!(snapshot.changed);
-    assert_eq!(snapshot.place, Place::Branch);
+    assert_eq!(snapshot.place, SnapshotLocation::Branch);
     assert_eq!(snapshot.parent, Some(base.clone()));
     assert_eq!(lab.rev("provost/t1"), snapshot.commit);
     assert_eq!(lab.rev("provost/t1^{tree}"), snapshot.tree);
@@ -31,7 +33,7 @@ fn everything_but_ignored_files_is_committed_on_the_branch() {
 
 #[test]
 fn nothing_to_commit_is_head() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     let unchanged = take(&lab, &worktree);
     assert!(!unchanged.changed);
@@ -47,8 +49,8 @@ fn nothing_to_commit_is_head() {
 }
 
 #[test]
-fn strange_names_links_and_modes_are_recorded_as_they_are() {
-    let lab = Lab::new();
+fn strange_names_links_and_modes_are_kept() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     let names: [&[u8]; 5] = [b"-rf", b":(exclude)x", b"new\nline", b"raw-\xff", b"red\x1b[31m"];
     for name in names {
@@ -68,27 +70,27 @@ fn strange_names_links_and_modes_are_recorded_as_they_are() {
 
 #[test]
 fn a_detached_head_is_committed_on_and_kept() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     write(&worktree.path.join("a.txt"), "two\n");
     let own = commit_all(&lab, &worktree.path, "agent's own");
     let clean = take(&lab, &worktree);
     assert_eq!((clean.changed, &clean.commit), (false, &own));
-    assert_eq!(clean.place, Place::Detached { kept: keep("k") });
+    assert_eq!(clean.place, SnapshotLocation::Detached { kept: keep("k") });
     assert_eq!(lab.rev("refs/provost/keep/k"), own);
     write(&worktree.path.join("a.txt"), "three\n");
     let dirty = take(&lab, &worktree);
     assert_eq!(dirty.parent, Some(own));
-    assert_eq!(dirty.place, Place::Detached { kept: keep("k") });
+    assert_eq!(dirty.place, SnapshotLocation::Detached { kept: keep("k") });
     assert_eq!(lab.rev("refs/provost/keep/k"), dirty.commit);
     assert_eq!(lab.user(&worktree.path, &["rev-parse", "HEAD"]), dirty.commit.as_str());
     assert_eq!((lab.rev("provost/t1"), dirty.strayed), (dirty.commit, None));
 }
 
 #[test]
-fn a_keep_ref_never_lets_go_of_another_commit() {
-    let lab = Lab::new();
+fn keep_ref_never_drops_another_commit() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     write(&worktree.path.join("a.txt"), "one way\n");
@@ -97,7 +99,7 @@ fn a_keep_ref_never_lets_go_of_another_commit() {
     lab.user(&worktree.path, &["reset", "-q", "--hard", "main"]);
     write(&worktree.path.join("a.txt"), "another way\n");
     let second = take(&lab, &worktree);
-    assert_eq!(second.place, Place::Detached { kept: keep("k-2") });
+    assert_eq!(second.place, SnapshotLocation::Detached { kept: keep("k-2") });
     assert_eq!(lab.rev("refs/provost/keep/k"), first.commit);
     assert_eq!(lab.rev("refs/provost/keep/k-2"), second.commit);
     // The branch stays at the first: moving it would lose that commit.
@@ -107,7 +109,7 @@ fn a_keep_ref_never_lets_go_of_another_commit() {
 
 #[test]
 fn nothing_is_committed_through_a_link() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&lab.path("private/secret"), "secret");
     fs::rename(&worktree.path, lab.path("trees/away")).unwrap();
@@ -118,8 +120,8 @@ fn nothing_is_committed_through_a_link() {
 }
 
 #[test]
-fn a_branch_that_somebody_looks_at_is_not_moved() {
-    let lab = Lab::new();
+fn checked_out_branch_is_not_moved() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     lab.user(&lab.top(), &["checkout", "-q", "provost/t1"]);
@@ -131,8 +133,8 @@ fn a_branch_that_somebody_looks_at_is_not_moved() {
 }
 
 #[test]
-fn a_branch_that_the_agent_deleted_is_made_again() {
-    let lab = Lab::new();
+fn deleted_branch_is_created_again() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     lab.user(&worktree.path, &["branch", "-q", "-D", "provost/t1"]);
@@ -143,12 +145,14 @@ fn a_branch_that_the_agent_deleted_is_made_again() {
 
 #[test]
 fn another_branch_is_committed_on_and_kept() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "-b", "agents-idea"]);
     write(&worktree.path.join("a.txt"), "two\n");
     let snapshot = take(&lab, &worktree);
-    let Place::OtherBranch { name, kept } = &snapshot.place else { panic!("{snapshot:?}") };
+    let SnapshotLocation::OtherBranch { name, kept } = &snapshot.place else {
+        panic!("{snapshot:?}")
+    };
     assert_eq!(name.to_string(), "refs/heads/agents-idea");
     assert_eq!(kept, &keep("k"));
     assert_eq!(lab.rev("agents-idea"), snapshot.commit);
@@ -157,8 +161,8 @@ fn another_branch_is_committed_on_and_kept() {
 }
 
 #[test]
-fn an_orphan_branch_is_begun() {
-    let lab = Lab::new();
+fn orphan_branch_gets_its_first_commit() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "--orphan", "fresh"]);
     let snapshot = take(&lab, &worktree);
@@ -167,15 +171,16 @@ fn an_orphan_branch_is_begun() {
 }
 
 #[test]
-fn a_merge_under_way_is_kept_beside_and_can_go_on() {
-    let lab = Lab::new();
+fn ongoing_merge_is_kept_beside_and_can_continue() {
+    let lab = GitTestEnv::new();
     let worktree = conflict(&lab);
     let (merge, _) = lab.try_user(&worktree.path, &["merge", "-q", "main"]);
     assert_eq!(merge, None);
     let before = fs::read(worktree.git_dir.join("index")).unwrap();
     let head = lab.rev("provost/t1");
     let snapshot = take(&lab, &worktree);
-    let beside = Place::Beside { kept: keep("k"), ongoing: Some(Ongoing::Merge) };
+    let beside =
+        SnapshotLocation::Beside { kept: keep("k"), ongoing: Some(OngoingOperation::Merge) };
     assert_eq!(snapshot.place, beside);
     assert_eq!(lab.rev("refs/provost/keep/k"), snapshot.commit);
     let parents = lab.user(&lab.top(), &["log", "-1", "--format=%P", snapshot.commit.as_str()]);
@@ -187,29 +192,32 @@ fn a_merge_under_way_is_kept_beside_and_can_go_on() {
     assert_eq!(take(&lab, &worktree).commit, snapshot.commit);
     write(&worktree.path.join("a.txt"), "resolved\n");
     lab.user(&worktree.path, &["commit", "-qam", "merged"]);
-    assert_eq!(take(&lab, &worktree).place, Place::Branch);
+    assert_eq!(take(&lab, &worktree).place, SnapshotLocation::Branch);
 }
 
 #[test]
-fn a_rebase_under_way_is_kept_beside_and_can_go_on() {
-    let lab = Lab::new();
+fn ongoing_rebase_is_kept_beside_and_can_continue() {
+    let lab = GitTestEnv::new();
     let worktree = conflict(&lab);
     let (rebase, _) = lab.try_user(&worktree.path, &["rebase", "-q", "main"]);
     assert_eq!(rebase, None);
     let snapshot = take(&lab, &worktree);
     assert!(
-        matches!(snapshot.place, Place::Beside { ongoing: Some(Ongoing::Rebase), .. }),
+        matches!(
+            snapshot.place,
+            SnapshotLocation::Beside { ongoing: Some(OngoingOperation::Rebase), .. }
+        ),
         "{snapshot:?}"
     );
     write(&worktree.path.join("a.txt"), "resolved\n");
     lab.user(&worktree.path, &["add", "a.txt"]);
     lab.user(&worktree.path, &["rebase", "--continue"]);
-    assert_eq!(take(&lab, &worktree).place, Place::Branch);
+    assert_eq!(take(&lab, &worktree).place, SnapshotLocation::Branch);
 }
 
 #[test]
-fn flags_of_the_index_hide_nothing() {
-    let lab = Lab::new();
+fn index_flags_hide_nothing() {
+    let lab = GitTestEnv::new();
     lab.write("b.txt", "one\n");
     lab.commit_all("second");
     let worktree = lab.worktree();
@@ -225,8 +233,8 @@ fn flags_of_the_index_hide_nothing() {
 }
 
 #[test]
-fn a_repository_inside_is_left_out_and_named() {
-    let lab = Lab::new();
+fn embedded_repository_is_left_out_and_named() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     for name in ["no-commits", "with\ncommit"] {
         fs::create_dir(worktree.path.join(name)).unwrap();
@@ -242,8 +250,8 @@ fn a_repository_inside_is_left_out_and_named() {
 }
 
 #[test]
-fn a_submodule_that_moved_is_recorded_at_its_new_commit() {
-    let lab = Lab::new();
+fn moved_submodule_is_recorded_at_new_commit() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
@@ -257,8 +265,8 @@ fn a_submodule_that_moved_is_recorded_at_its_new_commit() {
 }
 
 #[test]
-fn a_deleted_git_file_does_not_lead_to_a_repository_above() {
-    let lab = Lab::new();
+fn deleted_git_file_does_not_use_outer_repository() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     // The directory above the worktree is a repository too, as a home may be.
     lab.user(&lab.path("trees"), &["init", "-q", "-b", "above"]);
@@ -270,8 +278,8 @@ fn a_deleted_git_file_does_not_lead_to_a_repository_above() {
 }
 
 #[test]
-fn a_lock_left_behind_does_not_prevent_a_snapshot() {
-    let lab = Lab::new();
+fn stale_lock_does_not_prevent_a_snapshot() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.git_dir.join("index.lock"), "");
     write(&worktree.path.join("a.txt"), "two\n");
@@ -286,7 +294,7 @@ fn a_lock_left_behind_does_not_prevent_a_snapshot() {
 
 #[test]
 fn no_temporary_index_is_left_behind() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     take(&lab, &lab.worktree());
     let left = fs::read_dir(lab.path("scratch")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> =
@@ -295,8 +303,8 @@ fn no_temporary_index_is_left_behind() {
 }
 
 #[test]
-fn git_directories_of_provosts_own_go_with_the_handle() {
-    let lab = Lab::new();
+fn temporary_git_directories_are_removed_on_drop() {
+    let lab = GitTestEnv::new();
     let git = lab.git.clone().with_scratch(&lab.path("pool"));
     snapshot_worktree(&git, &lab.worktree(), &says("work"), &keep("k")).unwrap();
     assert_eq!(fs::read_dir(lab.path("pool")).unwrap().count(), 1);
@@ -304,17 +312,17 @@ fn git_directories_of_provosts_own_go_with_the_handle() {
     assert_eq!(fs::read_dir(lab.path("pool")).unwrap().count(), 0);
 }
 
-fn take(lab: &Lab, worktree: &Worktree) -> Snapshot {
+fn take(lab: &GitTestEnv, worktree: &Worktree) -> CheckoutSnapshot {
     snapshot_worktree(&lab.git, worktree, &says("work"), &keep("k")).unwrap()
 }
 
-fn files(lab: &Lab, snapshot: &Snapshot) -> Vec<String> {
+fn files(lab: &GitTestEnv, snapshot: &CheckoutSnapshot) -> Vec<String> {
     let listed = lab.user(&lab.top(), &["ls-tree", "-r", "--name-only", snapshot.commit.as_str()]);
     listed.lines().map(str::to_owned).collect()
 }
 
 /// A worktree whose branch changes `a.txt` differently than `main` does.
-fn conflict(lab: &Lab) -> Worktree {
+fn conflict(lab: &GitTestEnv) -> Worktree {
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "theirs\n");
     commit_all(lab, &worktree.path, "on the branch");

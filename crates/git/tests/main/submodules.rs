@@ -7,11 +7,11 @@ use provost_git::{
     submodules, worktree_add,
 };
 
-use crate::lab::{Lab, branch, commit_all, keep, says, write};
+use crate::test_env::{GitTestEnv, branch, commit_all, keep, says, write};
 
 #[test]
 fn a_worktree_has_the_files_of_its_submodules() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     // Whatever it is made from, it is not fetched.
     fs::remove_dir_all(lab.path("origin")).unwrap();
@@ -26,7 +26,7 @@ fn a_worktree_has_the_files_of_its_submodules() {
 
 #[test]
 fn a_submodule_of_a_submodule_is_filled_too() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let origin = lab.add_submodule();
     let deep = lab.path("deep");
     fs::create_dir(&deep).unwrap();
@@ -47,8 +47,8 @@ fn a_submodule_of_a_submodule_is_filled_too() {
 }
 
 #[test]
-fn a_submodule_that_is_not_here_stays_empty_and_is_named() {
-    let lab = Lab::new();
+fn absent_submodule_stays_empty_and_is_named() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     assert_eq!(absent_submodules(&lab.git, &lab.project()).unwrap(), []);
     lab.user(&lab.top(), &["submodule", "--quiet", "deinit", "-f", "sub"]);
@@ -62,8 +62,8 @@ fn a_submodule_that_is_not_here_stays_empty_and_is_named() {
 }
 
 #[test]
-fn a_commit_that_is_not_here_is_an_error_that_says_what_to_do() {
-    let lab = Lab::new();
+fn absent_submodule_commit_error_has_a_hint() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let nowhere = "1234567890123456789012345678901234567890";
     let entry = format!("160000,{nowhere},sub");
@@ -78,8 +78,8 @@ fn a_commit_that_is_not_here_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn work_committed_in_a_submodule_is_checked_and_not_lost() {
-    let lab = Lab::new();
+fn submodule_commits_are_checked_and_kept() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     write(&worktree.path.join("sub/inner.txt"), "better\n");
@@ -89,7 +89,7 @@ fn work_committed_in_a_submodule_is_checked_and_not_lost() {
     let (project, commit) = (lab.project(), &taken.commit);
     let why = checkout_detached(&lab.git, &project, &pool, "0", commit, &[]).unwrap_err();
     assert!(why.to_string().contains("not on this machine"), "{why}");
-    let pool = pool.for_work_in(worktree.clone());
+    let pool = pool.with_worktree(worktree.clone());
     let slot = checkout_detached(&lab.git, &project, &pool, "0", commit, &[]).unwrap();
     assert_eq!(fs::read_to_string(slot.path.join("sub/inner.txt")).unwrap(), "better\n");
     let removal = removal_risk(&lab.git, &worktree, BranchFate::Keep).unwrap();
@@ -98,8 +98,8 @@ fn work_committed_in_a_submodule_is_checked_and_not_lost() {
 }
 
 #[test]
-fn changes_in_a_submodule_are_named_as_left_out() {
-    let lab = Lab::new();
+fn submodule_changes_are_listed_as_left_out() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     let left_out = || {
@@ -117,8 +117,8 @@ fn changes_in_a_submodule_are_named_as_left_out() {
 }
 
 #[test]
-fn what_a_crash_left_of_a_submodule_is_made_anew() {
-    let lab = Lab::new();
+fn half_made_submodule_is_created_again() {
+    let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
     // As in the middle of the work: locked as being made, the submodule half complete.

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use provost_git::worktree::Error;
 use provost_git::{Worktree, unique_branch, worktree_add, worktree_find};
 
-use crate::lab::{Lab, branch, commit_all, write};
+use crate::test_env::{GitTestEnv, branch, commit_all, write};
 
 #[test]
-fn a_worktree_is_made_outside_on_its_own_branch_and_locked() {
-    let lab = Lab::new();
+fn worktree_is_created_on_own_branch_and_locked() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     assert_eq!(worktree.path, lab.path("trees/w1"));
     assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "one\n");
@@ -25,7 +25,7 @@ fn a_worktree_is_made_outside_on_its_own_branch_and_locked() {
 
 #[test]
 fn any_commit_can_be_the_base() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let first = lab.rev("HEAD");
     lab.write("a.txt", "two\n");
     lab.commit_all("second");
@@ -38,8 +38,8 @@ fn any_commit_can_be_the_base() {
 }
 
 #[test]
-fn many_are_made_at_once_in_one_repository() {
-    let lab = Lab::new();
+fn worktrees_can_be_created_concurrently() {
+    let lab = GitTestEnv::new();
     let (project, head) = (lab.project(), lab.rev("HEAD"));
     std::thread::scope(|scope| {
         for no in 0..16 {
@@ -55,8 +55,8 @@ fn many_are_made_at_once_in_one_repository() {
 }
 
 #[test]
-fn the_same_call_again_takes_what_is_there_with_its_work() {
-    let lab = Lab::new();
+fn repeated_call_takes_existing_worktree() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "changed\n");
     let commit = commit_all(&lab, &worktree.path, "work");
@@ -69,8 +69,8 @@ fn the_same_call_again_takes_what_is_there_with_its_work() {
 }
 
 #[test]
-fn a_lost_directory_comes_back_at_the_tip_of_its_branch() {
-    let lab = Lab::new();
+fn lost_directory_is_restored_at_branch_tip() {
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "changed\n");
     let commit = commit_all(&lab, &worktree.path, "work");
@@ -81,11 +81,11 @@ fn a_lost_directory_comes_back_at_the_tip_of_its_branch() {
 }
 
 #[test]
-fn a_worktree_is_finished_from_every_step_of_its_making() {
+fn worktree_is_finished_after_crash_at_any_step() {
     // The states after a crash: registered only; on a branch that does not exist yet; on its new
     // branch; in the middle of the checkout.
     for steps in 1..=4 {
-        let lab = Lab::new();
+        let lab = GitTestEnv::new();
         let path = lab.path("trees/w1");
         half_make(&lab, steps);
         let worktree = lab.worktree();
@@ -102,7 +102,7 @@ fn a_worktree_is_finished_from_every_step_of_its_making() {
     }
 }
 
-fn half_make(lab: &Lab, steps: usize) {
+fn half_make(lab: &GitTestEnv, steps: usize) {
     let path = lab.path("trees/w1");
     let reason = ["--lock", "--reason", "provost: being made"];
     let add = ["worktree", "add", "-q", "--no-checkout", "--detach"];
@@ -122,8 +122,8 @@ fn half_make(lab: &Lab, steps: usize) {
 }
 
 #[test]
-fn a_registration_that_git_did_not_finish_is_made_anew() {
-    let lab = Lab::new();
+fn unfinished_registration_is_created_again() {
+    let lab = GitTestEnv::new();
     let path = lab.path("trees/w1");
     lab.user(
         &lab.top(),
@@ -135,8 +135,8 @@ fn a_registration_that_git_did_not_finish_is_made_anew() {
 }
 
 #[test]
-fn an_empty_directory_is_used_and_a_full_one_refused() {
-    let lab = Lab::new();
+fn empty_directory_is_used_and_full_one_refused() {
+    let lab = GitTestEnv::new();
     let (empty, full, link) = (lab.path("empty"), lab.path("full"), lab.path("link"));
     fs::create_dir(&empty).unwrap();
     write(&full.join("precious"), "mine");
@@ -151,7 +151,7 @@ fn an_empty_directory_is_used_and_a_full_one_refused() {
 
 #[test]
 fn work_without_an_index_is_never_reset() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "precious\n");
     fs::remove_file(worktree.git_dir.join("index")).unwrap();
@@ -160,8 +160,8 @@ fn work_without_an_index_is_never_reset() {
 }
 
 #[test]
-fn a_taken_branch_is_an_error_and_a_unique_one_is_found() {
-    let lab = Lab::new();
+fn taken_branch_is_an_error_and_free_one_found() {
+    let lab = GitTestEnv::new();
     lab.user(&lab.top(), &["branch", "provost/t1"]);
     lab.user(&lab.top(), &["branch", "provost/t1-2"]);
     lab.user(&lab.top(), &["branch", "provost/dir/leaf"]);
@@ -179,7 +179,7 @@ fn a_taken_branch_is_an_error_and_a_unique_one_is_found() {
 
 #[test]
 fn a_worktree_on_another_branch_is_not_taken() {
-    let lab = Lab::new();
+    let lab = GitTestEnv::new();
     let worktree = lab.worktree();
     lab.user(&worktree.path, &["checkout", "-q", "-b", "elsewhere"]);
     let again = worktree_add(&lab.git, &lab.project(), &worktree.path, &worktree.branch, "HEAD");
@@ -190,8 +190,8 @@ fn a_worktree_on_another_branch_is_not_taken() {
 }
 
 #[test]
-fn paths_in_the_repository_are_refused_also_through_links() {
-    let lab = Lab::new();
+fn paths_inside_repository_are_refused() {
+    let lab = GitTestEnv::new();
     let worktree: Worktree = lab.worktree();
     symlink(lab.top(), lab.path("way-in")).unwrap();
     let inside = [
@@ -208,7 +208,7 @@ fn paths_in_the_repository_are_refused_also_through_links() {
 
 #[test]
 fn without_commits_there_is_no_worktree() {
-    let lab = Lab::empty();
+    let lab = GitTestEnv::empty();
     let made = worktree_add(&lab.git, &lab.project(), &lab.path("w"), &branch("provost/a"), "HEAD");
     let error = made.unwrap_err();
     assert!(matches!(error, Error::Project(provost_git::project::Error::NoCommits(_))));

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
-use provost_holder::client::viewport::{self, Place};
-use provost_holder::wire::Op;
+use provost_holder::client::viewport::{self, ViewportIo};
+use provost_holder::wire::HolderOp;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
@@ -25,11 +25,12 @@ fn view(dir: &Path) -> ExitCode {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let Ok((calls, _caller)) = std::io::pipe() else { return ExitCode::FAILURE };
     let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
-    let place = Place { input, output, calls, attended: true };
+    let place = ViewportIo { input, output, calls, attended: true };
     if viewport::view(dir, place).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn ping(dir: &Path) -> ExitCode {
-    let answer = provost_holder::Link::connect(dir).and_then(|mut link| link.request(Op::Ping));
+    let answer =
+        provost_holder::HolderLink::connect(dir).and_then(|mut link| link.request(HolderOp::Ping));
     if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

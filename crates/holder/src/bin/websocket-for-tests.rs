@@ -16,7 +16,7 @@ mod sha1;
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let socket = args.next().unwrap_or_default();
-    let mut server = Server { socket, listener: None, peer: None, key: String::new() };
+    let mut server = ScriptedServer { socket, listener: None, peer: None, key: String::new() };
     for step in args {
         let (name, value) = step.split_once(':').unwrap_or((&step, ""));
         if let Err(error) = server.step(name, value) {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-struct Server {
+struct ScriptedServer {
     socket: String,
     listener: Option<UnixListener>,
     peer: Option<BufReader<UnixStream>>,
@@ -34,7 +34,7 @@ struct Server {
     key: String,
 }
 
-impl Server {
+impl ScriptedServer {
     fn step(&mut self, name: &str, value: &str) -> io::Result<()> {
         match name {
             // Reads a named pipe to its end, and so waits for the test.

@@ -5,9 +5,9 @@
 //! restored.
 
 mod keys;
-mod person;
 mod proxy;
 mod redraw;
+mod user_terminal;
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -17,15 +17,15 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-pub use self::proxy::{Shown, run_program};
+pub use self::proxy::{ProgramViewEnd, run_program};
 
-use self::keys::Typed;
-use self::person::Person;
+use self::keys::TypedKeys;
 use self::redraw::Redraw;
+use self::user_terminal::UserTerminal;
 use crate::clock::{mono_ms, timespec};
 use crate::launch_dir::LaunchDir;
 use crate::spec::Tty;
-use crate::wire::{Data, Fault, Message, Op, Request, View};
+use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalView, WireBytes};
 
 /// Bytes read at one time.
 const CHUNK: usize = 16 << 10;
@@ -36,12 +36,12 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// The user's terminal. It is neither read nor written after the viewport is detached.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ViewportIo<'a> {
     /// The terminal to read keys from.
     pub input: BorrowedFd<'a>,
     /// The terminal to show output on.
     pub output: BorrowedFd<'a>,
-    /// The read end of a pipe on which the caller forwards signals: one byte for each [`Call`].
+    /// The read end of a pipe on which the caller forwards signals: one byte for each [`ViewportCall`].
     pub calls: BorrowedFd<'a>,
     /// Whether a user is watching at the start. A tmux window is unattended until a client shows
     /// it.
@@ -51,7 +51,7 @@ pub struct Place<'a> {
 /// A caller's order to a viewport, sent as one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Call {
+pub enum ViewportCall {
     /// The user's terminal was resized.
     Resized = b'r',
     /// Detach.
@@ -64,7 +64,7 @@ pub enum Call {
 
 /// Why a viewport ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum ViewportExit {
     /// The user detached, the user's terminal hung up, or the caller asked for it.
     Detached,
     /// The holder exited because the command ended.
@@ -80,14 +80,14 @@ pub enum Error {
     #[error("reach the holder")]
     Reach(#[source] io::Error),
     #[error("view the terminal")]
-    Refused(#[from] Fault),
+    Refused(#[from] HolderFault),
     #[error("show the terminal")]
     Io(#[from] io::Error),
     #[error("parse the holder's message")]
     Malformed(#[from] serde_json::Error),
 }
 
-impl Call {
+impl ViewportCall {
     /// The byte sent for this call.
     pub fn byte(self) -> u8 {
         self as u8
@@ -96,20 +96,20 @@ impl Call {
 
 /// Shows the terminal of a launch until the user detaches or the holder exits. The user's terminal
 /// is restored in every case, including a panic.
-pub fn view(dir: &Path, place: Place<'_>) -> Result<Left, Error> {
+pub fn view(dir: &Path, place: ViewportIo<'_>) -> Result<ViewportExit, Error> {
     let socket = LaunchDir::open(dir).and_then(|dir| dir.connect()).map_err(Error::Reach)?;
     let mut viewport = Viewport::begin(socket, place)?;
     let left = viewport.run();
     match left {
         // An exiting holder may close the connection while we write to it.
-        Err(Error::Io(error)) if is_hangup(&error) => Ok(Left::Ended),
+        Err(Error::Io(error)) if is_hangup(&error) => Ok(ViewportExit::Ended),
         other => other,
     }
 }
 
 /// The state of one viewport.
 struct Viewport<'a> {
-    person: Person<'a>,
+    person: UserTerminal<'a>,
     calls: BorrowedFd<'a>,
     socket: UnixStream,
     received: Vec<u8>,
@@ -120,7 +120,7 @@ struct Viewport<'a> {
 }
 
 /// The sources that one wait found ready.
-struct Ready {
+struct ViewportReady {
     typed: bool,
     shown: bool,
     called: bool,
@@ -128,9 +128,9 @@ struct Ready {
 
 impl<'a> Viewport<'a> {
     /// Requests the view before the user's terminal is changed.
-    fn begin(socket: UnixStream, place: Place<'a>) -> Result<Self, Error> {
-        let Place { input, output, calls, attended } = place;
-        let person = Person::look(input, output)?;
+    fn begin(socket: UnixStream, place: ViewportIo<'a>) -> Result<Self, Error> {
+        let ViewportIo { input, output, calls, attended } = place;
+        let person = UserTerminal::open(input, output)?;
         let mut viewport = Self {
             person,
             calls,
@@ -146,7 +146,7 @@ impl<'a> Viewport<'a> {
             viewport.attend(false)?;
             viewport.await_answer()?;
         }
-        viewport.ask(Op::View)?;
+        viewport.send_request(HolderOp::View)?;
         if let Some(fault) = viewport.await_answer()? {
             return Err(fault.into());
         }
@@ -157,26 +157,26 @@ impl<'a> Viewport<'a> {
     }
 
     /// Reads the answer, which precedes everything else. Returns the reason if the holder refused.
-    fn await_answer(&mut self) -> Result<Option<Fault>, Error> {
+    fn await_answer(&mut self) -> Result<Option<HolderFault>, Error> {
         while !self.received.contains(&b'\n') {
             if self.receive()? == 0 {
                 return Err(Error::Reach(io::ErrorKind::UnexpectedEof.into()));
             }
         }
         Ok(match self.next_message()? {
-            Some(Message::Reply(reply)) => reply.error,
-            Some(Message::Notice(_) | Message::View(_)) | None => None,
+            Some(HolderMessage::Reply(reply)) => reply.error,
+            Some(HolderMessage::Notice(_) | HolderMessage::View(_)) | None => None,
         })
     }
 
-    fn run(&mut self) -> Result<Left, Error> {
+    fn run(&mut self) -> Result<ViewportExit, Error> {
         loop {
             let ready = self.wait()?;
-            if ready.called && self.hear_call()? {
-                return Ok(Left::Detached);
+            if ready.called && self.handle_call()? {
+                return Ok(ViewportExit::Detached);
             }
             if ready.shown && self.receive()? == 0 {
-                return Ok(Left::Ended);
+                return Ok(ViewportExit::Ended);
             }
             while let Some(message) = self.next_message()? {
                 self.take(message)?;
@@ -185,12 +185,12 @@ impl<'a> Viewport<'a> {
                 self.resize(size)?;
             }
             if ready.typed && self.pass_keys()? {
-                return Ok(Left::Detached);
+                return Ok(ViewportExit::Detached);
             }
         }
     }
 
-    fn wait(&self) -> Result<Ready, Error> {
+    fn wait(&self) -> Result<ViewportReady, Error> {
         let typed = if self.typing.is_none() { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = [
             PollFd::from_borrowed_fd(self.person.input(), typed),
@@ -203,19 +203,19 @@ impl<'a> Viewport<'a> {
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let [typed, shown, called] = fds.map(|fd| !fd.revents().is_empty());
-        Ok(Ready { typed, shown, called })
+        Ok(ViewportReady { typed, shown, called })
     }
 
     /// Returns true if the viewport is to be detached.
-    fn hear_call(&mut self) -> Result<bool, Error> {
+    fn handle_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.calls, &mut byte).map_err(io::Error::from)?;
         match byte {
             // A caller that is gone sends no more calls, and its closed pipe would wake us forever.
             _ if read == 0 => return Ok(true),
-            [byte] if byte == Call::Leave.byte() => return Ok(true),
-            [byte] if byte == Call::Attended.byte() => self.attend(true)?,
-            [byte] if byte == Call::Unattended.byte() => self.attend(false)?,
+            [byte] if byte == ViewportCall::Leave.byte() => return Ok(true),
+            [byte] if byte == ViewportCall::Attended.byte() => self.attend(true)?,
+            [byte] if byte == ViewportCall::Unattended.byte() => self.attend(false)?,
             [_] => {
                 if let Some(size) = self.redraw.resized(self.person.size()) {
                     self.resize(size)?;
@@ -226,7 +226,7 @@ impl<'a> Viewport<'a> {
     }
 
     fn attend(&mut self, attended: bool) -> Result<(), Error> {
-        self.ask(Op::Attended { attended }).map(drop)
+        self.send_request(HolderOp::Attended { attended }).map(drop)
     }
 
     /// Forwards the keys. Returns true if the user detached.
@@ -239,26 +239,27 @@ impl<'a> Viewport<'a> {
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
-        let Typed { keys, leaves } = keys::typed(&keys[..read]);
+        let TypedKeys { keys, detaches: leaves } = keys::split_keys(&keys[..read]);
         if !keys.is_empty() {
-            self.typing = Some(self.ask(Op::Type { data: Data(keys.to_vec()) })?);
+            self.typing =
+                Some(self.send_request(HolderOp::Type { data: WireBytes(keys.to_vec()) })?);
         }
         Ok(leaves || read == 0)
     }
 
-    fn take(&mut self, message: Message) -> Result<(), Error> {
+    fn take(&mut self, message: HolderMessage) -> Result<(), Error> {
         match message {
-            Message::View(View::Output { data }) => {
+            HolderMessage::View(TerminalView::Output { data }) => {
                 self.person.show(&data.0)?;
                 self.redraw.painted();
             }
-            Message::View(View::Skipped { .. }) => {
+            HolderMessage::View(TerminalView::Skipped { .. }) => {
                 self.person.show(CANCEL)?;
                 self.begin_redraw()?;
             }
             // Keys that the command can no longer take are dropped with it.
-            Message::Reply(reply) if reply.id == self.typing => self.typing = None,
-            Message::Reply(_) | Message::Notice(_) => {}
+            HolderMessage::Reply(reply) if reply.id == self.typing => self.typing = None,
+            HolderMessage::Reply(_) | HolderMessage::Notice(_) => {}
         }
         Ok(())
     }
@@ -271,14 +272,14 @@ impl<'a> Viewport<'a> {
     }
 
     fn resize(&mut self, Tty { columns, rows }: Tty) -> Result<(), Error> {
-        self.ask(Op::Resize { columns, rows }).map(drop)
+        self.send_request(HolderOp::Resize { columns, rows }).map(drop)
     }
 
     /// Sends a request without waiting for the answer. Returns the request's id.
-    fn ask(&mut self, op: Op) -> Result<u64, Error> {
+    fn send_request(&mut self, op: HolderOp) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let mut line = serde_json::to_vec(&Request::new(id, op))?;
+        let mut line = serde_json::to_vec(&HolderRequest::new(id, op))?;
         line.push(b'\n');
         self.socket.write_all(&line)?;
         Ok(id)
@@ -295,12 +296,12 @@ impl<'a> Viewport<'a> {
         Ok(read)
     }
 
-    fn next_message(&mut self) -> Result<Option<Message>, Error> {
+    fn next_message(&mut self) -> Result<Option<HolderMessage>, Error> {
         let Some(end) = self.received.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
         };
         let line: Vec<u8> = self.received.drain(..=end).collect();
-        Ok(Some(Message::parse(&line)?))
+        Ok(Some(HolderMessage::parse(&line)?))
     }
 }
 

@@ -7,12 +7,12 @@
 
 use std::os::fd::AsFd;
 
-use provost_sys::origin::{Boundary, Origin};
-use provost_sys::peer::{self, Peer, Pinning};
+use provost_sys::origin::{Boundary, ProcessOrigin};
+use provost_sys::peer::{self, PinnedPeer, Pinning};
 use provost_sys::process;
-use provost_sys::register::Register;
+use provost_sys::register::LaunchRegister;
 
-use crate::wire::{FaultCode, Op, Reply, Request};
+use crate::wire::{HolderFaultCode, HolderOp, HolderReply, HolderRequest};
 
 /// The access rule of one holder.
 #[derive(Debug, Clone)]
@@ -22,14 +22,14 @@ pub(super) struct Admission {
 
 /// A peer that may connect.
 #[derive(Debug)]
-pub(super) struct Admitted {
-    peer: Peer,
-    role: Role,
+pub(super) struct AdmittedPeer {
+    peer: PinnedPeer,
+    role: PeerRole,
 }
 
 /// The requests that a peer may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum PeerRole {
     /// Everything.
     Daemon,
     /// View the terminal, type into it, and receive notices.
@@ -42,62 +42,63 @@ impl Admission {
     }
 
     /// Admits the peer of a newly accepted connection. The error gives the reason for a rejection.
-    pub(super) fn admit(&self, socket: impl AsFd) -> Result<Admitted, String> {
+    pub(super) fn admit(&self, socket: impl AsFd) -> Result<AdmittedPeer, String> {
         let pinning = self.boundary.as_ref().map_or(Pinning::Best, |boundary| boundary.pinning);
         let failed =
             |why: peer::Error| format!("this process may not connect to the holder: {why}");
-        let peer = Peer::pin(socket, pinning).map_err(failed)?;
+        let peer = PinnedPeer::pin(socket, pinning).map_err(failed)?;
         let role = self.role(&peer).map_err(failed)?;
         let role = role.ok_or(
             "this process may not connect to the holder: it belongs to an agent, check or hook",
         )?;
-        Ok(Admitted { peer, role })
+        Ok(AdmittedPeer { peer, role })
     }
 
-    fn role(&self, peer: &Peer) -> Result<Option<Role>, peer::Error> {
+    fn role(&self, peer: &PinnedPeer) -> Result<Option<PeerRole>, peer::Error> {
         let Some(boundary) = &self.boundary else {
             let own = std::process::id();
             let below = process::family(peer.pid())?.iter().any(|stat| stat.pid == own);
             peer.check()?;
-            return Ok((!below).then_some(Role::Daemon));
+            return Ok((!below).then_some(PeerRole::Daemon));
         };
-        let register = Register::read(&boundary.register)?;
-        Ok(match boundary.judge(peer, &register)? {
-            Origin::Daemon => Some(Role::Daemon),
-            Origin::Operator => Some(Role::Operator),
-            Origin::Held { .. }
-            | Origin::Marked { .. }
-            | Origin::Helper
-            | Origin::Unproven { .. } => None,
+        let register = LaunchRegister::read(&boundary.register)?;
+        Ok(match boundary.identify(peer, &register)? {
+            ProcessOrigin::Daemon => Some(PeerRole::Daemon),
+            ProcessOrigin::Operator => Some(PeerRole::Operator),
+            ProcessOrigin::Supervised { .. }
+            | ProcessOrigin::Marked { .. }
+            | ProcessOrigin::Helper
+            | ProcessOrigin::Unproven { .. } => None,
         })
     }
 }
 
-impl Admitted {
+impl AdmittedPeer {
     /// Passes a request on if the peer may make it and is still the process that connected.
-    pub(super) fn allow(&self, request: Request) -> Result<Request, Reply> {
-        let refused = |why: String| Reply::refused(Some(request.id), FaultCode::Forbidden, why);
+    pub(super) fn allow(&self, request: HolderRequest) -> Result<HolderRequest, HolderReply> {
+        let refused =
+            |why: String| HolderReply::refused(Some(request.id), HolderFaultCode::Forbidden, why);
         self.peer.check().map_err(|why| refused(why.to_string()))?;
-        if self.role == Role::Daemon || is_for_operators(&request.op) {
+        if self.role == PeerRole::Daemon || is_for_operators(&request.op) {
             return Ok(request);
         }
         Err(refused("only the daemon may make this request; use a provost command instead".into()))
     }
 }
 
-fn is_for_operators(op: &Op) -> bool {
+fn is_for_operators(op: &HolderOp) -> bool {
     match op {
-        Op::View
-        | Op::Type { .. }
-        | Op::Resize { .. }
-        | Op::Attended { .. }
-        | Op::Follow
-        | Op::Ping => true,
-        Op::Write { .. }
-        | Op::Mask { .. }
-        | Op::CloseStdin
-        | Op::Signal { .. }
-        | Op::Stop { .. }
-        | Op::Limit { .. } => false,
+        HolderOp::View
+        | HolderOp::Type { .. }
+        | HolderOp::Resize { .. }
+        | HolderOp::Attended { .. }
+        | HolderOp::Follow
+        | HolderOp::Ping => true,
+        HolderOp::Write { .. }
+        | HolderOp::Mask { .. }
+        | HolderOp::CloseStdin
+        | HolderOp::Signal { .. }
+        | HolderOp::Stop { .. }
+        | HolderOp::Limit { .. } => false,
     }
 }

@@ -7,9 +7,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use rustix::event::PollFlags;
 use serde::Serialize;
 
-use super::admission::{Admission, Admitted};
+use super::admission::{Admission, AdmittedPeer};
 use super::output::is_transient;
-use crate::wire::{Data, FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request, View};
+use crate::wire::{
+    HolderFaultCode, HolderNotice, HolderReply, HolderRequest, MAX_REQUEST, OutputPause,
+    TerminalView, WireBytes,
+};
 
 /// Maximum number of connections.
 const MAX_CLIENTS: usize = 16;
@@ -21,20 +24,20 @@ const MAX_UNSEEN: usize = 128 << 10;
 const CHUNK: usize = 64 << 10;
 
 /// All connections.
-pub(super) struct Clients {
+pub(super) struct HolderClients {
     admission: Admission,
-    connected: Vec<Client>,
+    connected: Vec<HolderClient>,
     next: u64,
 }
 
 /// One connection.
-struct Client {
+struct HolderClient {
     number: u64,
     stream: UnixStream,
-    peer: Admitted,
+    peer: AdmittedPeer,
     received: Vec<u8>,
     unsent: Vec<u8>,
-    owed: Option<Owed>,
+    pending: Option<PendingNotices>,
     /// Terminal bytes that it has missed, if it is a viewport.
     missed: Option<u64>,
     /// Whether a user is watching it, if it is a viewport.
@@ -44,9 +47,9 @@ struct Client {
 
 /// The notices that a following client has not been sent yet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Owed {
+struct PendingNotices {
     journal: Option<u64>,
-    limited: Option<Limited>,
+    limited: Option<OutputPause>,
     people: Option<u32>,
     suspended: Option<bool>,
     exited: bool,
@@ -54,12 +57,12 @@ struct Owed {
 }
 
 /// A line from a client: a request, or the answer to an invalid one.
-pub(super) struct Received {
+pub(super) struct ReceivedLine {
     pub(super) client: u64,
-    pub(super) request: Result<Request, Reply>,
+    pub(super) request: Result<HolderRequest, HolderReply>,
 }
 
-impl Clients {
+impl HolderClients {
     pub(super) fn new(admission: Admission) -> Self {
         Self { admission, connected: Vec::new(), next: 0 }
     }
@@ -69,7 +72,7 @@ impl Clients {
         let (mut stream, _) = listener.accept()?;
         stream.set_nonblocking(true)?;
         match self.admit(&stream) {
-            Ok(peer) => self.connected.push(Client::new(self.next, stream, peer)),
+            Ok(peer) => self.connected.push(HolderClient::new(self.next, stream, peer)),
             Err(refusal) => {
                 let mut line = serde_json::to_vec(&refusal)?;
                 line.push(b'\n');
@@ -87,13 +90,13 @@ impl Clients {
     }
 
     /// Reads the pending requests of a client.
-    pub(super) fn receive(&mut self, number: u64) -> Vec<Received> {
+    pub(super) fn receive(&mut self, number: u64) -> Vec<ReceivedLine> {
         let Some(client) = self.find(number) else { return Vec::new() };
         client.flush();
         if client.interest().contains(PollFlags::IN) { client.receive() } else { Vec::new() }
     }
 
-    pub(super) fn reply(&mut self, number: u64, reply: &Reply) {
+    pub(super) fn reply(&mut self, number: u64, reply: &HolderReply) {
         if let Some(client) = self.find(number) {
             client.queue(reply);
         }
@@ -102,7 +105,7 @@ impl Clients {
     /// Starts sending notices to this client.
     pub(super) fn follow(&mut self, number: u64) {
         if let Some(client) = self.find(number) {
-            client.owed.get_or_insert_default();
+            client.pending.get_or_insert_default();
         }
     }
 
@@ -135,27 +138,27 @@ impl Clients {
         if self.viewports().next().is_none() {
             return;
         }
-        let view = View::Output { data: Data(bytes.to_vec()) };
+        let view = TerminalView::Output { data: WireBytes(bytes.to_vec()) };
         let Ok(mut line) = serde_json::to_vec(&view) else { return };
         line.push(b'\n');
         self.connected.iter_mut().for_each(|client| client.show(&line, bytes.len()));
     }
 
     /// Schedules a notice for one client, if it follows.
-    pub(super) fn tell(&mut self, number: u64, notice: Notice) {
+    pub(super) fn notify(&mut self, number: u64, notice: HolderNotice) {
         if let Some(client) = self.find(number) {
-            client.owe(notice);
+            client.schedule(notice);
         }
     }
 
     /// Schedules a notice for every following client.
-    pub(super) fn tell_all(&mut self, notice: Notice) {
-        self.connected.iter_mut().for_each(|client| client.owe(notice));
+    pub(super) fn notify_all(&mut self, notice: HolderNotice) {
+        self.connected.iter_mut().for_each(|client| client.schedule(notice));
     }
 
     /// Sends as much as the sockets take, and removes the clients that disconnected.
     pub(super) fn flush(&mut self) {
-        self.connected.iter_mut().for_each(Client::flush);
+        self.connected.iter_mut().for_each(HolderClient::flush);
         self.connected.retain(|client| !client.dropped);
     }
 
@@ -164,32 +167,32 @@ impl Clients {
         self.connected.iter().any(|client| !client.unsent.is_empty())
     }
 
-    fn viewports(&self) -> impl Iterator<Item = &Client> {
+    fn viewports(&self) -> impl Iterator<Item = &HolderClient> {
         self.connected.iter().filter(|client| client.missed.is_some())
     }
 
-    fn find(&mut self, number: u64) -> Option<&mut Client> {
+    fn find(&mut self, number: u64) -> Option<&mut HolderClient> {
         self.connected.iter_mut().find(|client| client.number == number)
     }
 
-    fn admit(&self, stream: &UnixStream) -> Result<Admitted, Reply> {
+    fn admit(&self, stream: &UnixStream) -> Result<AdmittedPeer, HolderReply> {
         if self.connected.len() >= MAX_CLIENTS {
-            return Err(Reply::refused(None, FaultCode::Busy, "too many connections"));
+            return Err(HolderReply::refused(None, HolderFaultCode::Busy, "too many connections"));
         }
-        let refused = |why: String| Reply::refused(None, FaultCode::Forbidden, why);
+        let refused = |why: String| HolderReply::refused(None, HolderFaultCode::Forbidden, why);
         self.admission.admit(stream).map_err(refused)
     }
 }
 
-impl Client {
-    fn new(number: u64, stream: UnixStream, peer: Admitted) -> Self {
+impl HolderClient {
+    fn new(number: u64, stream: UnixStream, peer: AdmittedPeer) -> Self {
         Self {
             number,
             stream,
             peer,
             received: Vec::new(),
             unsent: Vec::new(),
-            owed: None,
+            pending: None,
             missed: None,
             attended: true,
             dropped: false,
@@ -204,7 +207,7 @@ impl Client {
         }
     }
 
-    fn receive(&mut self) -> Vec<Received> {
+    fn receive(&mut self) -> Vec<ReceivedLine> {
         let start = self.received.len();
         self.received.resize(start + CHUNK, 0);
         let read = self.stream.read(&mut self.received[start..]);
@@ -220,7 +223,7 @@ impl Client {
     }
 
     /// Takes the complete lines out of the received bytes; none of them ends before `searched`.
-    fn requests(&mut self, searched: usize) -> Vec<Received> {
+    fn requests(&mut self, searched: usize) -> Vec<ReceivedLine> {
         let newline = self.received[searched..].iter().rposition(|byte| *byte == b'\n');
         let Some(last) = newline.map(|at| searched + at) else {
             self.dropped = self.received.len() > MAX_REQUEST;
@@ -230,20 +233,21 @@ impl Client {
         let lines = std::mem::replace(&mut self.received, rest);
         let client = self.number;
         let lines = lines[..last].split(|byte| *byte == b'\n');
-        let allowed = |line| Request::parse(line).and_then(|request| self.peer.allow(request));
-        lines.map(|line| Received { client, request: allowed(line) }).collect()
+        let allowed =
+            |line| HolderRequest::parse(line).and_then(|request| self.peer.allow(request));
+        lines.map(|line| ReceivedLine { client, request: allowed(line) }).collect()
     }
 
     /// Journal growth is reported only after the client has read everything sent before.
-    fn owe(&mut self, notice: Notice) {
-        let Some(owed) = &mut self.owed else { return };
+    fn schedule(&mut self, notice: HolderNotice) {
+        let Some(owed) = &mut self.pending else { return };
         match notice {
-            Notice::Journal { end } => owed.journal = Some(end),
-            Notice::Limit { limited } => owed.limited = Some(limited),
-            Notice::Visits { people } => owed.people = Some(people),
-            Notice::Suspended { suspended } => owed.suspended = Some(suspended),
-            Notice::Exited => owed.exited = true,
-            Notice::Gone => owed.gone = true,
+            HolderNotice::Journal { end } => owed.journal = Some(end),
+            HolderNotice::Limit { limited } => owed.limited = Some(limited),
+            HolderNotice::Visits { people } => owed.people = Some(people),
+            HolderNotice::Suspended { suspended } => owed.suspended = Some(suspended),
+            HolderNotice::Exited => owed.exited = true,
+            HolderNotice::Gone => owed.gone = true,
         }
     }
 
@@ -261,7 +265,7 @@ impl Client {
         self.send();
         if self.unsent.is_empty() {
             self.queue_missed();
-            self.queue_owed();
+            self.queue_pending();
             self.send();
         }
     }
@@ -269,19 +273,19 @@ impl Client {
     fn queue_missed(&mut self) {
         let missed = self.missed.as_mut().map(std::mem::take);
         if let Some(bytes @ 1..) = missed {
-            self.queue(&View::Skipped { bytes });
+            self.queue(&TerminalView::Skipped { bytes });
         }
     }
 
     /// Queues the pending notices.
-    fn queue_owed(&mut self) {
-        let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return };
-        let journal = owed.journal.map(|end| Notice::Journal { end });
-        let limit = owed.limited.map(|limited| Notice::Limit { limited });
-        let visits = owed.people.map(|people| Notice::Visits { people });
-        let suspended = owed.suspended.map(|suspended| Notice::Suspended { suspended });
-        let exited = owed.exited.then_some(Notice::Exited);
-        let gone = owed.gone.then_some(Notice::Gone);
+    fn queue_pending(&mut self) {
+        let Some(owed) = self.pending.as_mut().map(std::mem::take) else { return };
+        let journal = owed.journal.map(|end| HolderNotice::Journal { end });
+        let limit = owed.limited.map(|limited| HolderNotice::Limit { limited });
+        let visits = owed.people.map(|people| HolderNotice::Visits { people });
+        let suspended = owed.suspended.map(|suspended| HolderNotice::Suspended { suspended });
+        let exited = owed.exited.then_some(HolderNotice::Exited);
+        let gone = owed.gone.then_some(HolderNotice::Gone);
         for notice in [journal, limit, visits, suspended, exited, gone].into_iter().flatten() {
             self.queue(&notice);
         }

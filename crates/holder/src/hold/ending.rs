@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
+use crate::tree::{KILL_PATIENCE_MS, living_descendants, signal};
 use provost_sys::process::ProcStat;
 
 /// The first and the longest pause between two scans of the tree.
@@ -19,65 +19,65 @@ const LONGEST_PAUSE_MS: u64 = 100;
 const SECOND_TERM_MS: u64 = 500;
 
 /// The end of a tree in progress.
-pub(super) struct Ending {
+pub(super) struct TreeEnding {
     leader: Pid,
     kill_at: u64,
     /// When to send the second TERM, if one is planned.
     second_term_at: Option<u64>,
     give_up_at: Option<u64>,
-    look_at: u64,
+    scan_at: u64,
     pause: u64,
-    terminated: BTreeSet<Process>,
-    leftovers: BTreeSet<Process>,
+    terminated: BTreeSet<ProcessKey>,
+    leftovers: BTreeSet<ProcessKey>,
     /// Whether every process found counts as a leftover, because the leader had already ended.
     all_left_over: bool,
 }
 
 /// The progress of an ending.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum EndingProgress {
     Ongoing,
     /// No process is left.
-    Over,
+    Done,
     /// A process survived KILL.
     GivenUp,
 }
 
 /// How many TERMs a command gets before KILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Terms {
+pub(super) enum TermCount {
     One,
     Two,
 }
 
 /// A request to end a tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
+pub(super) struct EndOrder {
     pub(super) leader: Pid,
     pub(super) leader_ended: bool,
     pub(super) grace_ms: u64,
-    pub(super) terms: Terms,
+    pub(super) terms: TermCount,
 }
 
-type Process = (u32, u64);
+type ProcessKey = (u32, u64);
 
-impl Ending {
+impl TreeEnding {
     /// Starts by sending TERM.
-    pub(super) fn begin(order: Order, now: u64) -> Self {
-        let Order { leader, leader_ended, grace_ms, terms } = order;
+    pub(super) fn begin(order: EndOrder, now: u64) -> Self {
+        let EndOrder { leader, leader_ended, grace_ms, terms } = order;
         let second = now.saturating_add(SECOND_TERM_MS.min(grace_ms / 2));
         let mut ending = Self {
             leader,
             kill_at: now.saturating_add(grace_ms),
-            second_term_at: (terms == Terms::Two && !leader_ended).then_some(second),
+            second_term_at: (terms == TermCount::Two && !leader_ended).then_some(second),
             give_up_at: None,
-            look_at: now,
+            scan_at: now,
             pause: FIRST_PAUSE_MS,
             terminated: BTreeSet::new(),
             leftovers: BTreeSet::new(),
             all_left_over: leader_ended,
         };
-        if let (true, Ok(living)) = (leader_ended, living_below(std::process::id())) {
+        if let (true, Ok(living)) = (leader_ended, living_descendants(std::process::id())) {
             // Counted before the signal, after which the processes may be gone.
             ending.count_leftovers(&living);
         }
@@ -86,20 +86,20 @@ impl Ending {
     }
 
     /// Starts again with TERM. KILL is sent no later than planned before.
-    pub(super) fn again(&mut self, grace_ms: u64, now: u64) {
+    pub(super) fn restart(&mut self, grace_ms: u64, now: u64) {
         self.kill_at = self.kill_at.min(now.saturating_add(grace_ms));
         self.terminate_again();
-        self.look_soon(now);
+        self.scan_soon(now);
     }
 
     /// When to scan next.
     pub(super) fn due(&self) -> u64 {
-        self.look_at
+        self.scan_at
     }
 
     /// Scans earlier, because something happened.
-    pub(super) fn look_soon(&mut self, now: u64) {
-        (self.look_at, self.pause) = (now, FIRST_PAUSE_MS);
+    pub(super) fn scan_soon(&mut self, now: u64) {
+        (self.scan_at, self.pause) = (now, FIRST_PAUSE_MS);
     }
 
     pub(super) fn leftovers(&self) -> u32 {
@@ -107,25 +107,25 @@ impl Ending {
     }
 
     /// Scans the tree and signals the processes found. If the scan fails, processes may be left.
-    pub(super) fn look(&mut self, now: u64) -> Stage {
+    pub(super) fn scan(&mut self, now: u64) -> EndingProgress {
         if self.second_term_at.take_if(|at| now >= *at).is_some() {
             self.terminate_again();
         }
-        self.plan_next_look(now);
-        match living_below(std::process::id()) {
-            Ok(living) if living.is_empty() => return Stage::Over,
+        self.plan_next_scan(now);
+        match living_descendants(std::process::id()) {
+            Ok(living) if living.is_empty() => return EndingProgress::Done,
             Ok(living) => self.signal_all(&living, now),
             Err(_) => self.note_kill_time(now),
         }
         let over = self.give_up_at.is_some_and(|give_up_at| now >= give_up_at);
-        if over { Stage::GivenUp } else { Stage::Ongoing }
+        if over { EndingProgress::GivenUp } else { EndingProgress::Ongoing }
     }
 
-    fn plan_next_look(&mut self, now: u64) {
-        self.look_at = now + self.pause;
+    fn plan_next_scan(&mut self, now: u64) {
+        self.scan_at = now + self.pause;
         let appointments = [self.second_term_at, Some(self.kill_at)];
         for at in appointments.into_iter().flatten().filter(|at| now < *at) {
-            self.look_at = self.look_at.min(at);
+            self.scan_at = self.scan_at.min(at);
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE_MS);
     }
@@ -191,6 +191,6 @@ fn raw(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
-fn process(stat: &ProcStat) -> Process {
+fn process(stat: &ProcStat) -> ProcessKey {
     (stat.pid, stat.start_time)
 }

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::output::{is_transient, nonblocking};
-use super::relay::Sender;
-use super::terminal::Terminal;
-use crate::journal::{Envelope, TYPED_KEY};
-use crate::wire::{FaultCode, MAX_WRITE_KEY};
+use super::relay::RelaySender;
+use super::terminal::CommandTerminal;
+use crate::journal::{InputEnvelope, TYPED_KEY};
+use crate::wire::{HolderFaultCode, MAX_WRITE_KEY};
 
 /// Maximum number of bytes queued for the command.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
@@ -21,98 +21,98 @@ const MAX_KEYS: usize = 4096;
 const MAX_WAITERS: usize = 64;
 
 /// The write end of the command's input.
-pub(super) struct Input {
-    sink: Option<Sink>,
-    queue: VecDeque<Item>,
+pub(super) struct CommandInput {
+    sink: Option<InputSink>,
+    queue: VecDeque<InputItem>,
     queued: usize,
     close_when_empty: bool,
-    written: Keys,
+    written: WrittenKeys,
 }
 
 /// One write. It is journalled once the pipe has taken all of it.
-pub(super) struct Item {
+pub(super) struct InputItem {
     /// Absent for keys that a user typed.
     pub(super) key: Option<String>,
     pub(super) bytes: Vec<u8>,
     pub(super) secret: bool,
-    pub(super) waiters: Vec<Waiter>,
+    pub(super) waiters: Vec<WriteWaiter>,
     taken: usize,
     /// Whether its frame has been built, if it goes through a connection.
     framed: bool,
 }
 
 /// The destination of input.
-enum Sink {
+enum InputSink {
     Pipe(File),
     /// Stays open in every case.
-    Terminal(&'static Terminal),
+    Terminal(&'static CommandTerminal),
     /// A connection that is not established yet.
-    Awaited,
-    Relay(Sender),
+    Connecting,
+    Relay(RelaySender),
 }
 
 /// A waiting request: the client and the request's id.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waiter {
+pub(super) struct WriteWaiter {
     pub(super) client: u64,
     pub(super) request: u64,
 }
 
 /// The immediate result of a write request.
-pub(super) enum Accepted {
+pub(super) enum WriteAdmission {
     /// The request is answered when the write is finished.
     Queued,
-    Already,
-    Refused(FaultCode, &'static str),
+    AlreadyWritten,
+    Refused(HolderFaultCode, &'static str),
 }
 
 /// The result of a flush.
 #[derive(Default)]
-pub(super) struct Flushed {
-    pub(super) finished: Vec<Item>,
+pub(super) struct FlushResult {
+    pub(super) finished: Vec<InputItem>,
     /// Writes that the command can no longer read.
-    pub(super) failed: Vec<Item>,
+    pub(super) failed: Vec<InputItem>,
 }
 
-impl Input {
+impl CommandInput {
     pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
-        Self::to(pipe.and_then(nonblocking).map(Sink::Pipe))
+        Self::with_sink(pipe.and_then(nonblocking).map(InputSink::Pipe))
     }
 
-    pub(super) fn typed_into(terminal: &'static Terminal) -> Self {
-        Self::to(Some(Sink::Terminal(terminal)))
+    pub(super) fn for_terminal(terminal: &'static CommandTerminal) -> Self {
+        Self::with_sink(Some(InputSink::Terminal(terminal)))
     }
 
     /// An input for a connection that is not established yet.
-    pub(super) fn awaited() -> Self {
-        Self::to(Some(Sink::Awaited))
+    pub(super) fn for_connection() -> Self {
+        Self::with_sink(Some(InputSink::Connecting))
     }
 
-    fn to(sink: Option<Sink>) -> Self {
+    fn with_sink(sink: Option<InputSink>) -> Self {
         Self {
             sink,
             queue: VecDeque::new(),
             queued: 0,
             close_when_empty: false,
-            written: Keys::default(),
+            written: WrittenKeys::default(),
         }
     }
 
     /// Sets the connection once it is established.
-    pub(super) fn attach(&mut self, sender: Sender) {
-        self.sink = Some(Sink::Relay(sender));
+    pub(super) fn attach(&mut self, sender: RelaySender) {
+        self.sink = Some(InputSink::Relay(sender));
     }
 
     /// Schedules the answer to a server's ping.
-    pub(super) fn owe_pong(&mut self, payload: Vec<u8>) {
-        if let Some(Sink::Relay(sender)) = &mut self.sink {
-            sender.owe_pong(payload);
+    pub(super) fn queue_pong(&mut self, payload: Vec<u8>) {
+        if let Some(InputSink::Relay(sender)) = &mut self.sink {
+            sender.queue_pong(payload);
         }
     }
 
     /// Queues the spec's text, which no client waits for, and then end of input.
-    pub(super) fn give(&mut self, key: &str, text: &str) {
-        self.push(Item::new(Some(key.to_owned()), text.into(), false));
+    pub(super) fn queue_text(&mut self, key: &str, text: &str) {
+        self.push(InputItem::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;
     }
 
@@ -121,49 +121,64 @@ impl Input {
         key: String,
         bytes: Vec<u8>,
         secret: bool,
-        waiter: Waiter,
-    ) -> Accepted {
+        waiter: WriteWaiter,
+    ) -> WriteAdmission {
         if key.is_empty() || key.len() > MAX_WRITE_KEY {
-            return Accepted::Refused(FaultCode::BadRequest, "the key is empty or too long");
+            return WriteAdmission::Refused(
+                HolderFaultCode::BadRequest,
+                "the key is empty or too long",
+            );
         }
-        let conflict = Accepted::Refused(
-            FaultCode::Conflict,
+        let conflict = WriteAdmission::Refused(
+            HolderFaultCode::Conflict,
             "this key was already written with different bytes; nothing was written",
         );
         if let Some(written) = self.written.get(&key) {
-            return if *written == digest(&bytes) { Accepted::Already } else { conflict };
+            return if *written == digest(&bytes) {
+                WriteAdmission::AlreadyWritten
+            } else {
+                conflict
+            };
         }
         if let Some(same) = self.queue.iter_mut().find(|item| item.key.as_ref() == Some(&key)) {
             return if same.bytes == bytes { same.wait(waiter) } else { conflict };
         }
-        self.queue_item(Item::new(Some(key), bytes, secret), waiter)
+        self.queue_item(InputItem::new(Some(key), bytes, secret), waiter)
     }
 
     /// Typed keys have no idempotency key: each write goes in once more.
-    pub(super) fn type_in(&mut self, bytes: Vec<u8>, secret: bool, waiter: Waiter) -> Accepted {
-        self.queue_item(Item::new(None, bytes, secret), waiter)
+    pub(super) fn type_in(
+        &mut self,
+        bytes: Vec<u8>,
+        secret: bool,
+        waiter: WriteWaiter,
+    ) -> WriteAdmission {
+        self.queue_item(InputItem::new(None, bytes, secret), waiter)
     }
 
-    fn queue_item(&mut self, mut item: Item, waiter: Waiter) -> Accepted {
+    fn queue_item(&mut self, mut item: InputItem, waiter: WriteWaiter) -> WriteAdmission {
         let sink = if self.close_when_empty { None } else { self.sink.as_ref() };
         let Some(sink) = sink else {
-            return Accepted::Refused(FaultCode::StdinClosed, "the command's input is closed");
+            return WriteAdmission::Refused(
+                HolderFaultCode::StdinClosed,
+                "the command's input is closed",
+            );
         };
-        if !sink.takes(&item.bytes) {
-            return Accepted::Refused(
-                FaultCode::BadRequest,
+        if !sink.accepts(&item.bytes) {
+            return WriteAdmission::Refused(
+                HolderFaultCode::BadRequest,
                 "a message to the command must be text",
             );
         }
         if self.queued + item.bytes.len() > MAX_QUEUE {
-            return Accepted::Refused(
-                FaultCode::Busy,
+            return WriteAdmission::Refused(
+                HolderFaultCode::Busy,
                 "too much unread input; try again when the command has read some",
             );
         }
         item.waiters.push(waiter);
         self.push(item);
-        Accepted::Queued
+        WriteAdmission::Queued
     }
 
     /// Accepts no more writes, and closes a pipe once the queue is written. A connection stays open
@@ -177,19 +192,19 @@ impl Input {
     /// The descriptor to poll for writing, if something is queued.
     pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
         match self.sink.as_ref()? {
-            Sink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
-            Sink::Terminal(terminal) => (!self.queue.is_empty()).then(|| terminal.as_fd()),
-            Sink::Relay(sender) => {
+            InputSink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
+            InputSink::Terminal(terminal) => (!self.queue.is_empty()).then(|| terminal.as_fd()),
+            InputSink::Relay(sender) => {
                 (!self.queue.is_empty() || sender.is_unsent()).then(|| sender.as_fd())
             }
-            Sink::Awaited => None,
+            InputSink::Connecting => None,
         }
     }
 
     /// Writes as much of the first item as the sink takes. One item per call, so that the caller
     /// journals it before the next byte goes out.
-    pub(super) fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed::default();
+    pub(super) fn flush(&mut self) -> FlushResult {
+        let mut flushed = FlushResult::default();
         let Some(sink) = &mut self.sink else { return flushed };
         match sink.write(self.queue.front_mut()) {
             Ok(()) => flushed.finished.extend(self.pop()),
@@ -201,20 +216,20 @@ impl Input {
     }
 
     /// Drops the queue, because the command ended or reads no more.
-    pub(super) fn abandon(&mut self) -> Vec<Item> {
-        if let Some(Sink::Relay(mut sender)) = self.sink.take() {
-            sender.take_leave();
+    pub(super) fn abandon(&mut self) -> Vec<InputItem> {
+        if let Some(InputSink::Relay(mut sender)) = self.sink.take() {
+            sender.send_close();
         }
         self.queued = 0;
         self.queue.drain(..).collect()
     }
 
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, item: InputItem) {
         self.queued += item.bytes.len();
         self.queue.push_back(item);
     }
 
-    fn pop(&mut self) -> Option<Item> {
+    fn pop(&mut self) -> Option<InputItem> {
         let item = self.queue.pop_front()?;
         self.queued -= item.bytes.len();
         if let Some(key) = &item.key {
@@ -225,40 +240,40 @@ impl Input {
 
     fn close_if_done(&mut self) {
         if self.close_when_empty && self.queue.is_empty() {
-            self.sink.take_if(|sink| matches!(sink, Sink::Pipe(_)));
+            self.sink.take_if(|sink| matches!(sink, InputSink::Pipe(_)));
         }
     }
 }
 
-impl Sink {
+impl InputSink {
     /// A message must be text. Pipes and terminals take any bytes.
-    fn takes(&self, bytes: &[u8]) -> bool {
+    fn accepts(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Pipe(_) | Self::Terminal(_) => true,
-            Self::Awaited | Self::Relay(_) => std::str::from_utf8(bytes).is_ok(),
+            Self::Connecting | Self::Relay(_) => std::str::from_utf8(bytes).is_ok(),
         }
     }
 
     /// Writes an item to its end, or fails with `WouldBlock`.
-    fn write(&mut self, item: Option<&mut Item>) -> io::Result<()> {
+    fn write(&mut self, item: Option<&mut InputItem>) -> io::Result<()> {
         match (self, item) {
-            (Self::Pipe(pipe), Some(item)) => item.write_by(|bytes| pipe.write(bytes)),
-            (Self::Terminal(end), Some(item)) => item.write_by(|bytes| end.write(bytes)),
+            (Self::Pipe(pipe), Some(item)) => item.write_with(|bytes| pipe.write(bytes)),
+            (Self::Terminal(end), Some(item)) => item.write_with(|bytes| end.write(bytes)),
             (Self::Pipe(_) | Self::Terminal(_), None) => Ok(()),
             (Self::Relay(sender), Some(item)) => item.send_to(sender),
             (Self::Relay(sender), None) => sender.flush(),
-            (Self::Awaited, _) => Err(io::ErrorKind::WouldBlock.into()),
+            (Self::Connecting, _) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 }
 
-impl Item {
+impl InputItem {
     fn new(key: Option<String>, bytes: Vec<u8>, secret: bool) -> Self {
         Self { key, bytes, secret, waiters: Vec::new(), taken: 0, framed: false }
     }
 
-    pub(super) fn envelope(&self, keep: bool) -> Envelope {
-        Envelope {
+    pub(super) fn envelope(&self, keep: bool) -> InputEnvelope {
+        InputEnvelope {
             key: self.key.clone().unwrap_or_else(|| TYPED_KEY.to_owned()),
             len: self.bytes.len() as u64,
             secret: self.secret,
@@ -267,18 +282,18 @@ impl Item {
         }
     }
 
-    fn wait(&mut self, waiter: Waiter) -> Accepted {
+    fn wait(&mut self, waiter: WriteWaiter) -> WriteAdmission {
         if self.waiters.len() >= MAX_WAITERS {
-            return Accepted::Refused(
-                FaultCode::Busy,
+            return WriteAdmission::Refused(
+                HolderFaultCode::Busy,
                 "too many requests are waiting for this write",
             );
         }
         self.waiters.push(waiter);
-        Accepted::Queued
+        WriteAdmission::Queued
     }
 
-    fn write_by(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
+    fn write_with(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while self.taken < self.bytes.len() {
             self.taken += write(&self.bytes[self.taken..])?;
         }
@@ -286,7 +301,7 @@ impl Item {
     }
 
     /// Sends the line as one message, without its line end.
-    fn send_to(&mut self, sender: &mut Sender) -> io::Result<()> {
+    fn send_to(&mut self, sender: &mut RelaySender) -> io::Result<()> {
         sender.flush()?;
         if !self.framed {
             self.framed = true;
@@ -304,12 +319,12 @@ fn digest(bytes: &[u8]) -> blake3::Hash {
 
 /// The most recent keys, each with the digest of the bytes written under it.
 #[derive(Default)]
-struct Keys {
+struct WrittenKeys {
     known: BTreeMap<String, blake3::Hash>,
     order: VecDeque<String>,
 }
 
-impl Keys {
+impl WrittenKeys {
     fn get(&self, key: &str) -> Option<&blake3::Hash> {
         self.known.get(key)
     }
@@ -329,66 +344,75 @@ impl Keys {
 mod tests {
     use super::*;
 
-    fn input() -> (Input, OwnedFd) {
+    fn input() -> (CommandInput, OwnedFd) {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
-        (Input::new(Some(writer)), reader)
+        (CommandInput::new(Some(writer)), reader)
     }
 
-    fn write(input: &mut Input, key: &str, bytes: &[u8]) -> Accepted {
-        input.write(key.into(), bytes.to_vec(), false, Waiter { client: 1, request: 1 })
+    fn write(input: &mut CommandInput, key: &str, bytes: &[u8]) -> WriteAdmission {
+        input.write(key.into(), bytes.to_vec(), false, WriteWaiter { client: 1, request: 1 })
     }
 
     #[test]
-    fn the_oldest_key_is_forgotten_at_the_bound_and_not_before() {
+    fn oldest_key_is_forgotten_at_the_limit() {
         let (mut input, _reader) = input();
         for at in 0..MAX_KEYS {
-            assert!(matches!(write(&mut input, &at.to_string(), b""), Accepted::Queued));
+            assert!(matches!(write(&mut input, &at.to_string(), b""), WriteAdmission::Queued));
             assert_eq!(input.flush().finished.len(), 1);
         }
-        assert!(matches!(write(&mut input, "0", b""), Accepted::Already));
+        assert!(matches!(write(&mut input, "0", b""), WriteAdmission::AlreadyWritten));
         write(&mut input, "one more", b"");
         input.flush();
-        assert!(matches!(write(&mut input, "1", b""), Accepted::Already));
-        assert!(matches!(write(&mut input, "0", b""), Accepted::Queued));
+        assert!(matches!(write(&mut input, "1", b""), WriteAdmission::AlreadyWritten));
+        assert!(matches!(write(&mut input, "0", b""), WriteAdmission::Queued));
     }
 
     #[test]
-    fn the_queue_is_bounded_and_a_reader_that_left_fails_the_rest() {
+    fn full_queue_refuses_and_lost_reader_fails_writes() {
         let (mut input, reader) = input();
-        assert!(matches!(write(&mut input, "a", &vec![0; MAX_QUEUE]), Accepted::Queued));
-        assert!(matches!(write(&mut input, "b", b"x"), Accepted::Refused(FaultCode::Busy, _)));
+        assert!(matches!(write(&mut input, "a", &vec![0; MAX_QUEUE]), WriteAdmission::Queued));
+        assert!(matches!(
+            write(&mut input, "b", b"x"),
+            WriteAdmission::Refused(HolderFaultCode::Busy, _)
+        ));
         assert!(input.flush().finished.is_empty(), "a pipe does not take a mebibyte");
         assert!(
-            matches!(write(&mut input, "a", &vec![0; MAX_QUEUE]), Accepted::Queued),
+            matches!(write(&mut input, "a", &vec![0; MAX_QUEUE]), WriteAdmission::Queued),
             "it waits for the same write"
         );
-        assert!(matches!(write(&mut input, "a", b"x"), Accepted::Refused(FaultCode::Conflict, _)));
+        assert!(matches!(
+            write(&mut input, "a", b"x"),
+            WriteAdmission::Refused(HolderFaultCode::Conflict, _)
+        ));
         drop(reader);
         let failed = input.flush().failed;
         assert_eq!(failed[0].waiters.len(), 2);
         assert!(matches!(
             write(&mut input, "a", b""),
-            Accepted::Refused(FaultCode::StdinClosed, _)
+            WriteAdmission::Refused(HolderFaultCode::StdinClosed, _)
         ));
     }
 
     #[test]
-    fn key_written_with_other_bytes_is_a_conflict() {
+    fn key_reused_with_other_bytes_is_a_conflict() {
         let (mut input, _reader) = input();
         write(&mut input, "a", b"x");
         assert_eq!(input.flush().finished.len(), 1);
-        assert!(matches!(write(&mut input, "a", b"x"), Accepted::Already));
-        assert!(matches!(write(&mut input, "a", b"y"), Accepted::Refused(FaultCode::Conflict, _)));
+        assert!(matches!(write(&mut input, "a", b"x"), WriteAdmission::AlreadyWritten));
+        assert!(matches!(
+            write(&mut input, "a", b"y"),
+            WriteAdmission::Refused(HolderFaultCode::Conflict, _)
+        ));
     }
 
     #[test]
-    fn closing_waits_for_what_was_queued() {
+    fn close_waits_for_queued_writes() {
         let (mut input, _reader) = input();
         write(&mut input, "a", b"x");
         input.close();
         assert!(matches!(
             write(&mut input, "b", b"x"),
-            Accepted::Refused(FaultCode::StdinClosed, _)
+            WriteAdmission::Refused(HolderFaultCode::StdinClosed, _)
         ));
         assert!(input.sink.is_some());
         assert_eq!(input.flush().finished.len(), 1);

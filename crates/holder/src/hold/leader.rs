@@ -9,34 +9,34 @@ use rustix::process::{
 };
 
 use super::output::is_transient;
-use super::stops::{Change, Stops};
+use super::stops::{StopChange, StopWatch};
 use crate::clock::wall_ms;
-use crate::record::{End, EndedBy, ExitRecord, RECORD_VERSION};
+use crate::record::{EndCause, ExitRecord, ProcessEnd, RECORD_VERSION};
 
-pub(super) struct Leader {
+pub(super) struct CommandLeader {
     pub(super) pid: Pid,
     /// Whether `exit.json` is written.
     pub(super) recorded: bool,
     /// Absent only if the kernel provided none; the end is then polled for.
     pidfd: Option<OwnedFd>,
     /// Absent if the watch could not be started, and after it ended.
-    stops: Option<Stops>,
+    stops: Option<StopWatch>,
     /// Whether it is stopped; absent if it never was.
     suspended: Option<bool>,
-    ended: Option<Ended>,
+    ended: Option<LeaderEnd>,
 }
 
-struct Ended {
-    end: End,
+struct LeaderEnd {
+    end: ProcessEnd,
     wall_ms: u64,
     mono_ms: u64,
 }
 
-impl Leader {
+impl CommandLeader {
     pub(super) fn new(child: &Child) -> Self {
         let pid = Pid::from_child(child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
-        let stops = Stops::watch(pid).ok();
+        let stops = StopWatch::watch(pid).ok();
         Self { pid, recorded: false, pidfd, stops, suspended: None, ended: None }
     }
 
@@ -61,11 +61,11 @@ impl Leader {
 
     /// The descriptor to poll for stops and continues.
     pub(super) fn stops(&self) -> Option<BorrowedFd<'_>> {
-        self.stops.as_ref().map(Stops::handle)
+        self.stops.as_ref().map(StopWatch::handle)
     }
 
     /// The next observed stop or continue.
-    pub(super) fn next_change(&mut self) -> Option<Change> {
+    pub(super) fn next_change(&mut self) -> Option<StopChange> {
         match self.stops.as_mut()?.take() {
             Ok(Some(change)) => return Some(change),
             Err(error) if is_transient(&error) => {}
@@ -84,18 +84,19 @@ impl Leader {
     }
 
     /// Checks whether it ended.
-    pub(super) fn look(&mut self, now: u64) {
+    pub(super) fn check_ended(&mut self, now: u64) {
         if self.has_ended() {
             return;
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), options) {
-            self.ended = Some(Ended { end: end_of(&status), wall_ms: wall_ms(), mono_ms: now });
+            self.ended =
+                Some(LeaderEnd { end: end_from_status(&status), wall_ms: wall_ms(), mono_ms: now });
         }
     }
 
     /// The record of its end, once it has ended.
-    pub(super) fn record(&self, ended_by: EndedBy, journal_end: u64) -> Option<ExitRecord> {
+    pub(super) fn record(&self, ended_by: EndCause, journal_end: u64) -> Option<ExitRecord> {
         let ended = self.ended.as_ref()?;
         Some(ExitRecord {
             version: RECORD_VERSION,
@@ -113,9 +114,9 @@ impl Leader {
     }
 }
 
-fn end_of(status: &WaitIdStatus) -> End {
+fn end_from_status(status: &WaitIdStatus) -> ProcessEnd {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => End::Exited { code },
-        (None, signal) => End::Signalled { signal: signal.unwrap_or_default() },
+        (Some(code), _) => ProcessEnd::Exited { code },
+        (None, signal) => ProcessEnd::Signalled { signal: signal.unwrap_or_default() },
     }
 }

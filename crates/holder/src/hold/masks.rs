@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::journal::Channel;
+use crate::journal::JournalChannel;
 use crate::wire::MAX_FORM;
 
 /// Maximum total length of all forms.
@@ -14,28 +14,28 @@ const MIN_FORM: usize = 8;
 
 /// Masks both streams of a command.
 #[derive(Default)]
-pub(super) struct Veil {
-    masks: Masks,
-    out: Veiled,
-    err: Veiled,
+pub(super) struct SecretMask {
+    masks: MaskForms,
+    out: MaskedStream,
+    err: MaskedStream,
 }
 
 /// The forms in which secrets may appear in the output.
 #[derive(Default)]
-struct Masks {
+struct MaskForms {
     forms: Vec<Vec<u8>>,
     known: usize,
 }
 
 /// The part of one stream that was read but may still contain the start of a secret.
 #[derive(Default)]
-struct Veiled {
+struct MaskedStream {
     bytes: Vec<u8>,
     /// The replacement for each byte that is to be masked.
-    veil: Vec<Option<u8>>,
+    replacements: Vec<Option<u8>>,
 }
 
-impl Veil {
+impl SecretMask {
     /// Starts masking a form. Returns whether it was accepted.
     pub(super) fn add(&mut self, form: Vec<u8>) -> bool {
         self.masks.add(form)
@@ -48,26 +48,28 @@ impl Veil {
 
     /// Takes bytes read from a stream and returns those that are safe to write. Without secrets
     /// nothing is held back.
-    pub(super) fn take<'a>(&mut self, channel: Channel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(super) fn take<'a>(&mut self, channel: JournalChannel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match (self.masks.is_empty(), channel) {
             (true, _) => Cow::Borrowed(bytes),
-            (false, Channel::Stderr) => Cow::Owned(self.err.take(bytes, &self.masks)),
-            (false, Channel::Stdout | Channel::Stdin | Channel::Note) => {
+            (false, JournalChannel::Stderr) => Cow::Owned(self.err.take(bytes, &self.masks)),
+            (false, JournalChannel::Stdout | JournalChannel::Stdin | JournalChannel::Note) => {
                 Cow::Owned(self.out.take(bytes, &self.masks))
             }
         }
     }
 
     /// Returns the bytes held back at the end of a stream.
-    pub(super) fn finish(&mut self, channel: Channel) -> Vec<u8> {
+    pub(super) fn finish(&mut self, channel: JournalChannel) -> Vec<u8> {
         match channel {
-            Channel::Stderr => self.err.finish(),
-            Channel::Stdout | Channel::Stdin | Channel::Note => self.out.finish(),
+            JournalChannel::Stderr => self.err.finish(),
+            JournalChannel::Stdout | JournalChannel::Stdin | JournalChannel::Note => {
+                self.out.finish()
+            }
         }
     }
 }
 
-impl Masks {
+impl MaskForms {
     fn add(&mut self, form: Vec<u8>) -> bool {
         if self.forms.contains(&form) {
             return true;
@@ -96,22 +98,22 @@ impl Masks {
     }
 }
 
-impl Veiled {
-    fn take(&mut self, bytes: &[u8], masks: &Masks) -> Vec<u8> {
+impl MaskedStream {
+    fn take(&mut self, bytes: &[u8], masks: &MaskForms) -> Vec<u8> {
         self.bytes.extend_from_slice(bytes);
-        self.veil.resize(self.bytes.len(), None);
+        self.replacements.resize(self.bytes.len(), None);
         for form in &masks.forms {
             self.hide(form);
         }
-        self.let_go(self.bytes.len() - masks.open_end(&self.bytes))
+        self.release(self.bytes.len() - masks.open_end(&self.bytes))
     }
 
     /// A secret cut off at the end is masked if it is long enough.
     fn finish(&mut self) -> Vec<u8> {
         if self.bytes.len() >= MIN_FORM {
-            self.veil.fill(Some(b'*'));
+            self.replacements.fill(Some(b'*'));
         }
-        self.let_go(self.bytes.len())
+        self.release(self.bytes.len())
     }
 
     fn hide(&mut self, form: &[u8]) {
@@ -121,13 +123,13 @@ impl Veiled {
             if self.bytes[at..].starts_with(form) {
                 // The letter of an escape stays, for the same reason.
                 let from = at + usize::from(is_escaped(&self.bytes[..at]));
-                self.veil[from..at + form.len()].fill(Some(filler));
+                self.replacements[from..at + form.len()].fill(Some(filler));
             }
         }
     }
 
-    fn let_go(&mut self, length: usize) -> Vec<u8> {
-        let (bytes, veil) = (self.bytes.drain(..length), self.veil.drain(..length));
+    fn release(&mut self, length: usize) -> Vec<u8> {
+        let (bytes, veil) = (self.bytes.drain(..length), self.replacements.drain(..length));
         bytes.zip(veil).map(|(byte, veil)| veil.unwrap_or(byte)).collect()
     }
 }
@@ -144,14 +146,14 @@ mod tests {
 
     use super::*;
 
-    fn masks(forms: &[&str]) -> Masks {
-        let mut masks = Masks::default();
+    fn masks(forms: &[&str]) -> MaskForms {
+        let mut masks = MaskForms::default();
         assert!(forms.iter().all(|form| masks.add(form.as_bytes().to_vec())));
         masks
     }
 
     fn masked(forms: &[&str], parts: &[&str]) -> String {
-        let (masks, mut veiled) = (masks(forms), Veiled::default());
+        let (masks, mut veiled) = (masks(forms), MaskedStream::default());
         let mut told: Vec<u8> =
             parts.iter().flat_map(|part| veiled.take(part.as_bytes(), &masks)).collect();
         told.extend(veiled.finish());
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_masked_wherever_the_reads_part_it() {
+    fn secret_split_between_reads_is_masked() {
         let text = "a s3cr3t-token, twice: s3cr3t-tokens3cr3t-token\n";
         let expected = "a ************, twice: ************************\n";
         for at in 0..=text.len() {
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_may_overlap_and_begin_alike() {
+    fn overlapping_forms_are_masked() {
         let forms = ["AAAAAAAABBBB", "BBBBCCCCCCCC", "AAAAAAAABBBBBBBB"];
         assert_eq!(
             masked(&forms, &["xAAAAAAAABBBB", "CCCCCCCCx"]),
@@ -182,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_secret_is_told_when_that_is_clear_and_a_whole_line_at_once() {
-        let (masks, mut veiled) = (masks(&["s3cr3t-token"]), Veiled::default());
+    fn false_start_is_released_and_whole_lines_at_once() {
+        let (masks, mut veiled) = (masks(&["s3cr3t-token"]), MaskedStream::default());
         assert_eq!(veiled.take(b"the s3cr", &masks), b"the ");
         assert_eq!(veiled.take(b"etary\n", &masks), b"s3cretary\n");
         assert_eq!(veiled.take(b"s3cr3t-tok\n", &masks), b"s3cr3t-tok\n");
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_line_is_still_json() {
+    fn masked_line_is_still_json() {
         let line =
             |text: &str| serde_json::json!({"n": 1_712_345_678_i64, "text": text}).to_string();
         for (secret, text) in [("12345678", "12345678"), ("tok-12345", "\tok-12345 tok-12345")] {
@@ -205,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_too_long_or_too_much_is_not_taken() {
-        let mut masks = Masks::default();
+    fn forms_outside_the_limits_are_rejected() {
+        let mut masks = MaskForms::default();
         assert!(!masks.add(b"1234567".to_vec()) && masks.is_empty());
         assert!(!masks.add(b"1234\n5678".to_vec()));
         assert!(!masks.add(vec![b'x'; MAX_FORM + 1]));
@@ -217,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_change_nothing(text in "[ab\n]{0,60}", cuts in prop::collection::vec(0usize..60, 0..8)) {
+        fn read_boundaries_do_not_change_output(text in "[ab\n]{0,60}", cuts in prop::collection::vec(0usize..60, 0..8)) {
             let forms = ["aaaaaaaa", "abababab", "aaaabbbba"];
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
             cuts.extend([0, text.len()]);

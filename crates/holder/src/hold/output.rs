@@ -6,43 +6,43 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use super::masks::Veil;
-use super::relay::Receiver;
-use super::terminal::Terminal;
-use crate::journal::{Channel, MAX_PAYLOAD, Note, RelayNote, Writer};
+use super::masks::SecretMask;
+use super::relay::RelayReceiver;
+use super::terminal::CommandTerminal;
+use crate::journal::{JournalChannel, JournalNote, JournalWriter, MAX_PAYLOAD, RelayNote};
 
 /// More than the kernel buffers of a terminal's output.
-const TERMINAL_HOLDS: u64 = 64 << 10;
+const TERMINAL_BUFFER: u64 = 64 << 10;
 
 /// Both streams of the command.
-pub(super) struct Output {
-    out: Option<Stream>,
-    err: Option<Stream>,
+pub(super) struct CommandOutput {
+    out: Option<OutputStream>,
+    err: Option<OutputStream>,
     total: u64,
     limit: u64,
     reached: bool,
     buffer: Vec<u8>,
-    veil: Veil,
+    secret_mask: SecretMask,
     /// A ping from the command's server that is not answered yet.
     ping: Option<Vec<u8>>,
     /// Terminal output that the viewports have not been sent yet.
-    shown: Option<Vec<u8>>,
+    unseen: Option<Vec<u8>>,
 }
 
 /// A source of output.
-enum Stream {
+enum OutputStream {
     Pipe(File),
-    Terminal(&'static Terminal),
+    Terminal(&'static CommandTerminal),
     /// A connection that is not established yet.
-    Awaited,
+    Connecting,
     Relay {
-        receiver: Receiver,
+        receiver: RelayReceiver,
         text: Vec<u8>,
     },
 }
 
 /// The descriptors of a command's streams.
-pub(super) enum Streams {
+pub(super) enum CommandStreams {
     Pipes {
         out: Option<OwnedFd>,
         err: Option<OwnedFd>,
@@ -51,12 +51,12 @@ pub(super) enum Streams {
     Relayed {
         both: OwnedFd,
     },
-    Terminal(&'static Terminal),
+    Terminal(&'static CommandTerminal),
 }
 
 /// The result of reading a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read1 {
+pub(super) enum StreamRead {
     /// The number of bytes read; 0 means the end.
     Progress(u64),
     Nothing,
@@ -64,14 +64,14 @@ pub(super) enum Read1 {
     LimitReached,
 }
 
-impl Output {
-    pub(super) fn new(streams: Streams, limit: u64) -> Self {
-        let shown = matches!(streams, Streams::Terminal(_)).then(Vec::new);
-        let pipe = |pipe: Option<OwnedFd>| pipe.and_then(nonblocking).map(Stream::Pipe);
+impl CommandOutput {
+    pub(super) fn new(streams: CommandStreams, limit: u64) -> Self {
+        let shown = matches!(streams, CommandStreams::Terminal(_)).then(Vec::new);
+        let pipe = |pipe: Option<OwnedFd>| pipe.and_then(nonblocking).map(OutputStream::Pipe);
         let (out, err) = match streams {
-            Streams::Pipes { out, err } => (pipe(out), pipe(err)),
-            Streams::Relayed { both } => (Some(Stream::Awaited), pipe(Some(both))),
-            Streams::Terminal(terminal) => (Some(Stream::Terminal(terminal)), None),
+            CommandStreams::Pipes { out, err } => (pipe(out), pipe(err)),
+            CommandStreams::Relayed { both } => (Some(OutputStream::Connecting), pipe(Some(both))),
+            CommandStreams::Terminal(terminal) => (Some(OutputStream::Terminal(terminal)), None),
         };
         let buffer = vec![0; MAX_PAYLOAD];
         Self {
@@ -81,9 +81,9 @@ impl Output {
             limit,
             reached: false,
             buffer,
-            veil: Veil::default(),
+            secret_mask: SecretMask::default(),
             ping: None,
-            shown,
+            unseen: shown,
         }
     }
 
@@ -91,29 +91,29 @@ impl Output {
     pub(super) fn mask(&mut self, forms: impl Iterator<Item = Vec<u8>>) -> bool {
         let mut all = true;
         for form in forms {
-            all &= self.veil.add(form);
+            all &= self.secret_mask.add(form);
         }
         all
     }
 
     /// Whether any form is masked.
     pub(super) fn has_masks(&self) -> bool {
-        !self.veil.is_empty()
+        !self.secret_mask.is_empty()
     }
 
     /// The terminal output since the last call.
-    pub(super) fn take_shown(&mut self) -> Vec<u8> {
-        self.shown.as_mut().map(std::mem::take).unwrap_or_default()
+    pub(super) fn take_unseen(&mut self) -> Vec<u8> {
+        self.unseen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Sets the connection once it is established.
     pub(super) fn attach(
         &mut self,
-        receiver: Receiver,
-        journal: &mut Writer,
+        receiver: RelayReceiver,
+        journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
-        self.out = Some(Stream::Relay { receiver, text: Vec::new() });
+        self.out = Some(OutputStream::Relay { receiver, text: Vec::new() });
         journal.relay_note(now, &RelayNote::RelayOpen)
     }
 
@@ -121,20 +121,22 @@ impl Output {
     pub(super) fn hang_up(
         &mut self,
         note: &RelayNote,
-        journal: &mut Writer,
+        journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
         self.out = None;
-        self.unveil(Channel::Stdout, journal, now).ok();
+        self.flush_held_back(JournalChannel::Stdout, journal, now).ok();
         // The journal keeps the order: if the last entry is on disk, so are the earlier ones.
         journal.relay_note(now, note).ok();
-        journal.note(now, Note::StdoutClosed)
+        journal.note(now, JournalNote::StdoutClosed)
     }
 
     /// The open streams to poll, unless the limit is reached.
-    pub(super) fn streams(&self) -> impl Iterator<Item = (Channel, BorrowedFd<'_>)> {
-        let out = self.out.iter().filter_map(Stream::handle).map(|fd| (Channel::Stdout, fd));
-        let err = self.err.iter().filter_map(Stream::handle).map(|fd| (Channel::Stderr, fd));
+    pub(super) fn streams(&self) -> impl Iterator<Item = (JournalChannel, BorrowedFd<'_>)> {
+        let out =
+            self.out.iter().filter_map(OutputStream::handle).map(|fd| (JournalChannel::Stdout, fd));
+        let err =
+            self.err.iter().filter_map(OutputStream::handle).map(|fd| (JournalChannel::Stderr, fd));
         out.chain(err)
     }
 
@@ -169,14 +171,14 @@ impl Output {
     /// Reads once from a stream. An error comes from the journal, which still keeps the bytes.
     pub(super) fn read(
         &mut self,
-        channel: Channel,
-        journal: &mut Writer,
+        channel: JournalChannel,
+        journal: &mut JournalWriter,
         now: u64,
-    ) -> io::Result<Read1> {
+    ) -> io::Result<StreamRead> {
         let allowed = self.limit.saturating_sub(self.total);
         if allowed == 0 && self.waiting(channel) > 0 {
             self.reached = true;
-            return Ok(Read1::LimitReached);
+            return Ok(StreamRead::LimitReached);
         }
         // At the limit with nothing waiting, reading one byte detects the end.
         self.take(channel, allowed.max(1), journal, now)
@@ -185,64 +187,66 @@ impl Output {
     /// Reads everything that the streams hold now, even beyond the limit: the command has ended, so
     /// the amount is bounded, and it would be lost otherwise. Later writes of other processes are
     /// not waited for.
-    pub(super) fn drain(&mut self, journal: &mut Writer, now: u64) -> io::Result<()> {
-        for channel in [Channel::Stdout, Channel::Stderr] {
-            let mut left = self.most_waiting(channel);
+    pub(super) fn drain(&mut self, journal: &mut JournalWriter, now: u64) -> io::Result<()> {
+        for channel in [JournalChannel::Stdout, JournalChannel::Stderr] {
+            let mut left = self.max_waiting(channel);
             while left > 0 {
                 let read = match self.take(channel, left, journal, now)? {
-                    Read1::Progress(0) | Read1::Nothing | Read1::LimitReached => break,
-                    Read1::Progress(read) => read,
+                    StreamRead::Progress(0) | StreamRead::Nothing | StreamRead::LimitReached => {
+                        break;
+                    }
+                    StreamRead::Progress(read) => read,
                 };
                 left = left.saturating_sub(read);
             }
             if self.waiting(channel) == 0 {
                 self.take(channel, 1, journal, now)?;
             }
-            self.unveil(channel, journal, now)?;
+            self.flush_held_back(channel, journal, now)?;
         }
         Ok(())
     }
 
     fn take(
         &mut self,
-        channel: Channel,
+        channel: JournalChannel,
         at_most: u64,
-        journal: &mut Writer,
+        journal: &mut JournalWriter,
         now: u64,
-    ) -> io::Result<Read1> {
-        let stream = if channel == Channel::Stdout { &mut self.out } else { &mut self.err };
-        let Some(open) = stream else { return Ok(Read1::Nothing) };
-        let at_most = usize::try_from(at_most).unwrap_or(MAX_PAYLOAD).min(open.most());
+    ) -> io::Result<StreamRead> {
+        let stream = if channel == JournalChannel::Stdout { &mut self.out } else { &mut self.err };
+        let Some(open) = stream else { return Ok(StreamRead::Nothing) };
+        let at_most = usize::try_from(at_most).unwrap_or(MAX_PAYLOAD).min(open.max_read());
         match open.read(&mut self.buffer[..at_most]) {
             Ok(0) => self.end(channel, "the server ended the connection".into(), journal, now)?,
             Ok(read) => {
-                self.keep(channel, read, journal, now)?;
-                return Ok(Read1::Progress(read as u64));
+                self.journal_read(channel, read, journal, now)?;
+                return Ok(StreamRead::Progress(read as u64));
             }
-            Err(error) if is_transient(&error) => return Ok(Read1::Nothing),
+            Err(error) if is_transient(&error) => return Ok(StreamRead::Nothing),
             // A stream that cannot be read has ended. A terminal whose other end is closed reports
             // this as an error.
             Err(error) => {
                 self.end(channel, format!("the connection broke: {error}"), journal, now)?
             }
         }
-        Ok(Read1::Progress(0))
+        Ok(StreamRead::Progress(0))
     }
 
     /// Writes the bytes read to the journal.
-    fn keep(
+    fn journal_read(
         &mut self,
-        channel: Channel,
+        channel: JournalChannel,
         read: usize,
-        journal: &mut Writer,
+        journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
         let bytes = &self.buffer[..read];
-        let relay = if channel == Channel::Stdout { self.out.as_mut() } else { None };
-        let Some(Stream::Relay { receiver, text }) = relay else {
+        let relay = if channel == JournalChannel::Stdout { self.out.as_mut() } else { None };
+        let Some(OutputStream::Relay { receiver, text }) = relay else {
             self.total += read as u64;
-            let told = self.veil.take(channel, bytes);
-            if let Some(shown) = &mut self.shown {
+            let told = self.secret_mask.take(channel, bytes);
+            if let Some(shown) = &mut self.unseen {
                 shown.extend_from_slice(&told);
             }
             return append(channel, &told, journal, now);
@@ -254,12 +258,12 @@ impl Output {
         // The journal keeps refused bytes in order, so the last result covers all of them.
         let mut kept = Ok(());
         if !text.is_empty() {
-            kept = append(channel, &self.veil.take(channel, text), journal, now);
+            kept = append(channel, &self.secret_mask.take(channel, text), journal, now);
         }
         if let Some(len) = heard.binary {
             kept = journal.relay_note(now, &RelayNote::RelayBinary { len });
         }
-        match heard.over {
+        match heard.closed {
             Some(why) => self.hang_up(&RelayNote::RelayClosed { why }, journal, now),
             None => kept,
         }
@@ -267,31 +271,35 @@ impl Output {
 
     fn end(
         &mut self,
-        channel: Channel,
+        channel: JournalChannel,
         why: String,
-        journal: &mut Writer,
+        journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
         // The journal keeps the order: the next result covers this one too.
-        self.unveil(channel, journal, now).ok();
-        if channel == Channel::Stderr {
+        self.flush_held_back(channel, journal, now).ok();
+        if channel == JournalChannel::Stderr {
             self.err = None;
-            return journal.note(now, Note::StderrClosed);
+            return journal.note(now, JournalNote::StderrClosed);
         }
         match self.out.take() {
-            Some(Stream::Relay { .. }) => {
+            Some(OutputStream::Relay { .. }) => {
                 self.hang_up(&RelayNote::RelayClosed { why }, journal, now)
             }
-            Some(Stream::Pipe(_) | Stream::Terminal(_) | Stream::Awaited) | None => {
-                journal.note(now, Note::StdoutClosed)
-            }
+            Some(OutputStream::Pipe(_) | OutputStream::Terminal(_) | OutputStream::Connecting)
+            | None => journal.note(now, JournalNote::StdoutClosed),
         }
     }
 
     /// Writes the bytes held back of a stream that has ended or is no longer read.
-    fn unveil(&mut self, channel: Channel, journal: &mut Writer, now: u64) -> io::Result<()> {
-        let told = self.veil.finish(channel);
-        if let Some(shown) = &mut self.shown {
+    fn flush_held_back(
+        &mut self,
+        channel: JournalChannel,
+        journal: &mut JournalWriter,
+        now: u64,
+    ) -> io::Result<()> {
+        let told = self.secret_mask.finish(channel);
+        if let Some(shown) = &mut self.unseen {
             shown.extend_from_slice(&told);
         }
         append(channel, &told, journal, now)
@@ -299,27 +307,27 @@ impl Output {
 
     /// The most bytes a stream may hold. A terminal reports only the bytes ready to read, not those
     /// queued behind them.
-    fn most_waiting(&self, channel: Channel) -> u64 {
+    fn max_waiting(&self, channel: JournalChannel) -> u64 {
         match (&self.out, channel) {
-            (Some(Stream::Terminal(_)), Channel::Stdout) => TERMINAL_HOLDS,
+            (Some(OutputStream::Terminal(_)), JournalChannel::Stdout) => TERMINAL_BUFFER,
             _ => self.waiting(channel),
         }
     }
 
-    fn waiting(&self, channel: Channel) -> u64 {
-        let stream = if channel == Channel::Stdout { &self.out } else { &self.err };
-        let handle = stream.as_ref().and_then(Stream::handle);
+    fn waiting(&self, channel: JournalChannel) -> u64 {
+        let stream = if channel == JournalChannel::Stdout { &self.out } else { &self.err };
+        let handle = stream.as_ref().and_then(OutputStream::handle);
         handle.and_then(|fd| ioctl_fionread(fd).ok()).unwrap_or(0)
     }
 }
 
-impl Stream {
+impl OutputStream {
     fn handle(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Pipe(pipe) => Some(pipe.as_fd()),
             Self::Terminal(terminal) => Some(terminal.as_fd()),
             Self::Relay { receiver, .. } => Some(receiver.as_fd()),
-            Self::Awaited => None,
+            Self::Connecting => None,
         }
     }
 
@@ -328,15 +336,15 @@ impl Stream {
             Self::Pipe(pipe) => pipe.read(buffer),
             Self::Terminal(terminal) => terminal.read(buffer),
             Self::Relay { receiver, .. } => receiver.read(buffer),
-            Self::Awaited => Err(io::ErrorKind::WouldBlock.into()),
+            Self::Connecting => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
     /// The most bytes to read in one call so that they fit into one journal frame. The end of a
     /// message adds a byte to its line; for earlier messages the removed headers make up for it.
-    fn most(&self) -> usize {
+    fn max_read(&self) -> usize {
         match self {
-            Self::Pipe(_) | Self::Terminal(_) | Self::Awaited => MAX_PAYLOAD,
+            Self::Pipe(_) | Self::Terminal(_) | Self::Connecting => MAX_PAYLOAD,
             Self::Relay { .. } => MAX_PAYLOAD - 1,
         }
     }
@@ -344,7 +352,12 @@ impl Stream {
 
 /// Held-back bytes can make a read longer than a frame. The journal's last result covers all
 /// frames.
-fn append(channel: Channel, bytes: &[u8], journal: &mut Writer, now: u64) -> io::Result<()> {
+fn append(
+    channel: JournalChannel,
+    bytes: &[u8],
+    journal: &mut JournalWriter,
+    now: u64,
+) -> io::Result<()> {
     let mut kept = Ok(());
     for chunk in bytes.chunks(MAX_PAYLOAD) {
         kept = journal.append(channel, now, chunk);

@@ -2,26 +2,26 @@
 //! second, and a remote watcher does not need every frame.
 
 /// Pieces that arrive within this time of each other belong to one flow.
-const PAUSE_MS: u64 = 300;
+const FLOW_GAP_MS: u64 = 300;
 /// How long a flow is read immediately: a single drawing appears at once.
-const AS_IT_COMES_MS: u64 = 500;
+const IMMEDIATE_MS: u64 = 500;
 /// How long the output of a continuing flow is gathered.
-const GATHERED_MS: u64 = 200;
+const GATHER_MS: u64 = 200;
 /// A program that writes this much in that time is read without pause, or it would block on its
 /// reader. The kernel buffers four times as much.
-const MUCH: u64 = 16_000;
+const FLOOD_BYTES: u64 = 16_000;
 /// A read of this many bytes may have left some behind.
-const FULL: u64 = 4_000;
+const FULL_READ_BYTES: u64 = 4_000;
 
 /// The flow of a terminal's output.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    flow: Option<Flow>,
-    rests_until: Option<u64>,
+pub(super) struct ReadPace {
+    flow: Option<OutputFlow>,
+    paused_until: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flow {
+struct OutputFlow {
     /// The start of the flow in its present, low-volume form.
     began: u64,
     last: u64,
@@ -30,33 +30,33 @@ struct Flow {
     count: u64,
 }
 
-impl Pace {
+impl ReadPace {
     /// Records a read of `bytes` bytes.
-    pub(super) fn read(&mut self, bytes: u64, now: u64) {
-        let new = Flow { began: now, last: now, counted_from: now, count: 0 };
-        let known = self.flow.filter(|flow| now.saturating_sub(flow.last) <= PAUSE_MS);
+    pub(super) fn record_read(&mut self, bytes: u64, now: u64) {
+        let new = OutputFlow { began: now, last: now, counted_from: now, count: 0 };
+        let known = self.flow.filter(|flow| now.saturating_sub(flow.last) <= FLOW_GAP_MS);
         let mut flow = known.unwrap_or(new);
-        if now.saturating_sub(flow.counted_from) > GATHERED_MS {
+        if now.saturating_sub(flow.counted_from) > GATHER_MS {
             (flow.counted_from, flow.count) = (now, 0);
         }
         flow.count += bytes;
         flow.last = now;
-        if flow.count >= MUCH {
+        if flow.count >= FLOOD_BYTES {
             flow.began = now;
         }
-        let lasts = now.saturating_sub(flow.began) >= AS_IT_COMES_MS;
-        self.rests_until = (lasts && bytes < FULL).then_some(now + GATHERED_MS);
+        let lasts = now.saturating_sub(flow.began) >= IMMEDIATE_MS;
+        self.paused_until = (lasts && bytes < FULL_READ_BYTES).then_some(now + GATHER_MS);
         self.flow = Some(flow);
     }
 
     /// Reads everything immediately, because a user is watching the terminal.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn read_immediately(&mut self) {
         *self = Self::default();
     }
 
     /// Returns when the terminal may be read again, if reading is paused.
-    pub(super) fn rests_until(&self, now: u64) -> Option<u64> {
-        self.rests_until.filter(|until| now < *until)
+    pub(super) fn paused_until(&self, now: u64) -> Option<u64> {
+        self.paused_until.filter(|until| now < *until)
     }
 }
 
@@ -65,43 +65,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_once_is_read_at_once_and_what_flows_on_is_gathered() {
-        let mut pace = Pace::default();
+    fn single_draw_is_immediate_and_flow_is_gathered() {
+        let mut pace = ReadPace::default();
         for now in (0..500).step_by(30) {
-            pace.read(200, now);
-            assert_eq!(pace.rests_until(now), None, "at {now}");
+            pace.record_read(200, now);
+            assert_eq!(pace.paused_until(now), None, "at {now}");
         }
-        pace.read(200, 510);
-        assert_eq!(pace.rests_until(510), Some(710));
-        assert_eq!(pace.rests_until(710), None);
-        pace.read(1_000, 711);
-        assert_eq!(pace.rests_until(711), Some(911), "it flows on");
-        pace.read(200, 1_500);
-        assert_eq!(pace.rests_until(1_500), None, "it had paused");
+        pace.record_read(200, 510);
+        assert_eq!(pace.paused_until(510), Some(710));
+        assert_eq!(pace.paused_until(710), None);
+        pace.record_read(1_000, 711);
+        assert_eq!(pace.paused_until(711), Some(911), "it flows on");
+        pace.record_read(200, 1_500);
+        assert_eq!(pace.paused_until(1_500), None, "it had paused");
     }
 
     #[test]
-    fn a_flood_and_who_is_at_the_terminal_wait_for_nobody() {
-        let mut pace = Pace::default();
+    fn flood_and_attended_terminal_are_not_delayed() {
+        let mut pace = ReadPace::default();
         // Many small reads by a fast reader are a flood as well.
         for now in 0..2_000 {
-            pace.read(100, now);
-            assert_eq!(pace.rests_until(now), None, "at {now}");
+            pace.record_read(100, now);
+            assert_eq!(pace.paused_until(now), None, "at {now}");
         }
-        pace.read(4_095, 2_600);
-        assert_eq!(pace.rests_until(2_600), None, "there may be more");
+        pace.record_read(4_095, 2_600);
+        assert_eq!(pace.paused_until(2_600), None, "there may be more");
         // A burst within a spinner's output is read immediately once it is detected.
-        let mut pace = Pace::default();
-        (0..600).step_by(30).for_each(|now| pace.read(200, now));
-        assert_eq!(pace.rests_until(570), Some(770));
-        (0..4).for_each(|_| pace.read(4_095, 771));
-        assert_eq!(pace.rests_until(771), None);
-        pace.read(80, 772);
-        assert_eq!(pace.rests_until(772), None);
-        pace.read(80, 1_000);
-        pace.read(80, 1_273);
-        assert_eq!(pace.rests_until(1_273), Some(1_473), "it is a spinner again");
-        pace.hurry();
-        assert_eq!(pace.rests_until(1_273), None);
+        let mut pace = ReadPace::default();
+        (0..600).step_by(30).for_each(|now| pace.record_read(200, now));
+        assert_eq!(pace.paused_until(570), Some(770));
+        (0..4).for_each(|_| pace.record_read(4_095, 771));
+        assert_eq!(pace.paused_until(771), None);
+        pace.record_read(80, 772);
+        assert_eq!(pace.paused_until(772), None);
+        pace.record_read(80, 1_000);
+        pace.record_read(80, 1_273);
+        assert_eq!(pace.paused_until(1_273), Some(1_473), "it is a spinner again");
+        pace.read_immediately();
+        assert_eq!(pace.paused_until(1_273), None);
     }
 }

@@ -16,19 +16,19 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper, setsid};
 
-use super::output::Streams;
-use super::relay::Arriving;
+use super::output::CommandStreams;
+use super::relay::PendingConnection;
 use super::supervisor::Supervisor;
-use super::terminal::Terminal;
+use super::terminal::CommandTerminal;
 use crate::clock::{mono_ms, wall_ms};
-use crate::journal::Writer;
+use crate::journal::JournalWriter;
 use crate::launch_dir::LaunchDir;
 use crate::record::{
-    EXIT_FILE, End, EndedBy, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held,
-    RECORD_VERSION, Taken,
+    EXIT_FILE, EndCause, ExitRecord, GONE_FILE, GoneRecord, HELD_FILE, HOLDER_FILE, HeldRecord,
+    HolderRecord, ProcessEnd, RECORD_VERSION,
 };
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
-use provost_sys::process::{Identity, ProcStat};
+use provost_sys::process::{ProcStat, ProcessInstance};
 
 /// Exit code of a holder whose directory already existed: it started nothing.
 pub const EXIT_ALREADY: u8 = 17;
@@ -43,50 +43,50 @@ pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
     // This comes first: the spec contains the agent's environment, including tokens.
     if let Err(error) = provost_sys::process::hide_from_user() {
-        answer(&format!("hide the holder from other processes: {error}"));
+        answer_starter(&format!("hide the holder from other processes: {error}"));
         return ExitCode::from(EXIT_REFUSED);
     }
     match launch(dir, spec) {
-        Ok(Launched::Running(supervisor)) => {
-            answer(ANSWER_OK);
+        Ok(LaunchOutcome::Running(supervisor)) => {
+            answer_starter(ANSWER_OK);
             supervisor.run()
         }
-        Ok(Launched::NotStarted) => {
-            answer(ANSWER_OK);
+        Ok(LaunchOutcome::NotStarted) => {
+            answer_starter(ANSWER_OK);
             ExitCode::SUCCESS
         }
-        Ok(Launched::TakenBack { supervisor, error }) => {
-            answer(&format!("{ANSWER_TAKEN_BACK}{error}"));
+        Ok(LaunchOutcome::TakenBack { supervisor, error }) => {
+            answer_starter(&format!("{ANSWER_TAKEN_BACK}{error}"));
             supervisor.run()
         }
         Err(Error::Already) => {
-            answer(ANSWER_ALREADY);
+            answer_starter(ANSWER_ALREADY);
             ExitCode::from(EXIT_ALREADY)
         }
         Err(error) => {
-            answer(&with_sources(&error));
+            answer_starter(&with_sources(&error));
             ExitCode::from(EXIT_REFUSED)
         }
     }
 }
 
 /// The resources that are ready before the command starts.
-pub(super) struct Place {
+pub(super) struct HolderResources {
     pub(super) dir: LaunchDir,
-    pub(super) holder: Identity,
-    pub(super) journal: Writer,
+    pub(super) holder: ProcessInstance,
+    pub(super) journal: JournalWriter,
     pub(super) listener: UnixListener,
 }
 
 /// A running command.
-pub(super) struct Begun {
+pub(super) struct RunningCommand {
     pub(super) child: Child,
-    pub(super) streams: Streams,
+    pub(super) streams: CommandStreams,
     /// The pending connection, if the command listens.
-    pub(super) arriving: Option<Arriving>,
+    pub(super) connecting: Option<PendingConnection>,
 }
 
-enum Launched {
+enum LaunchOutcome {
     Running(Box<Supervisor>),
     NotStarted,
     /// The command runs, but this could not be recorded, so it is ended again.
@@ -110,32 +110,32 @@ enum Error {
     Record(#[source] io::Error),
 }
 
-fn launch(dir: &Path, spec: impl Read) -> Result<Launched, Error> {
+fn launch(dir: &Path, spec: impl Read) -> Result<LaunchOutcome, Error> {
     let spec = HoldSpec::read(spec)?;
     let dir = path::absolute(dir).map_err(|error| Error::Create(dir.to_owned(), error))?;
-    let place = take(&dir, &spec)?;
+    let place = take_launch(&dir, &spec)?;
     match start(&spec) {
         Ok(begun) => Ok(supervise(place, &spec, begun)),
-        Err(error) => match not_started(&place.dir, error) {
-            Ok(()) => Ok(Launched::NotStarted),
+        Err(error) => match record_not_started(&place.dir, error) {
+            Ok(()) => Ok(LaunchOutcome::NotStarted),
             Err(error) => {
-                place.dir.take_back(&dir).ok();
+                place.dir.remove(&dir).ok();
                 Err(Error::Record(error))
             }
         },
     }
 }
 
-fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
+fn take_launch(path: &Path, spec: &HoldSpec) -> Result<HolderResources, Error> {
     let dir = match LaunchDir::create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Error::Already),
         other => other.map_err(|error| Error::Create(path.to_owned(), error))?,
     };
     match prepare(&dir, path, spec) {
-        Ok((holder, journal, listener)) => Ok(Place { dir, holder, journal, listener }),
+        Ok((holder, journal, listener)) => Ok(HolderResources { dir, holder, journal, listener }),
         Err(error) => {
             // If this fails too, the directory shows a holder that died before it started anything.
-            dir.take_back(path).ok();
+            dir.remove(path).ok();
             Err(Error::Prepare(path.to_owned(), error))
         }
     }
@@ -145,17 +145,18 @@ fn prepare(
     dir: &LaunchDir,
     path: &Path,
     spec: &HoldSpec,
-) -> io::Result<(Identity, Writer, UnixListener)> {
-    refuse_ignored_children()?;
+) -> io::Result<(ProcessInstance, JournalWriter, UnixListener)> {
+    refuse_ignored_sigchld()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
     // The holder must not keep a worktree's file system busy.
     std::env::set_current_dir("/")?;
-    let holder = Identity::own()?;
-    let taken = Taken { version: RECORD_VERSION, key: spec.key.clone(), holder: holder.clone() };
+    let holder = ProcessInstance::own()?;
+    let taken =
+        HolderRecord { version: RECORD_VERSION, key: spec.key.clone(), holder: holder.clone() };
     dir.write_record(HOLDER_FILE, &taken)?;
     LaunchDir::sync_name(path)?;
-    let journal = Writer::new(dir.create_journal()?);
+    let journal = JournalWriter::new(dir.create_journal()?);
     let listener = UnixListener::bind(dir.socket_path())?;
     fs::set_permissions(dir.socket_path(), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
@@ -175,7 +176,7 @@ fn own_session() -> io::Result<()> {
 }
 
 /// If SIGCHLD is ignored, which is inherited, the kernel discards exit statuses.
-fn refuse_ignored_children() -> io::Result<()> {
+fn refuse_ignored_sigchld() -> io::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -186,14 +187,14 @@ fn refuse_ignored_children() -> io::Result<()> {
 }
 
 /// Starts the command. The error is a readable reason.
-fn start(spec: &HoldSpec) -> Result<Begun, String> {
+fn start(spec: &HoldSpec) -> Result<RunningCommand, String> {
     let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
     match fs::metadata(&spec.cwd) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(format!("the working directory {:?} is not a directory", spec.cwd)),
         Err(error) => return Err(format!("the working directory {:?}: {error}", spec.cwd)),
     }
-    let arriving = arriving(spec)?;
+    let arriving = prepare_connection(spec)?;
     let stdin = if spec.stdin == StdinMode::Null { Stdio::null() } else { Stdio::piped() };
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
@@ -206,47 +207,47 @@ fn start(spec: &HoldSpec) -> Result<Begun, String> {
     };
     let failed = |error| format!("cannot run {program:?} in {:?}: {error}", spec.cwd);
     let (child, streams) = spawned.map_err(failed)?;
-    Ok(Begun { child, streams, arriving })
+    Ok(RunningCommand { child, streams, connecting: arriving })
 }
 
-fn arriving(spec: &HoldSpec) -> Result<Option<Arriving>, String> {
+fn prepare_connection(spec: &HoldSpec) -> Result<Option<PendingConnection>, String> {
     let Some(Relay { socket, .. }) = &spec.relay else { return Ok(None) };
     let failed = |error| format!("cannot wait for the socket {socket:?}: {error}");
-    Arriving::prepare(socket, mono_ms()).map(Some).map_err(failed)
+    PendingConnection::prepare(socket, mono_ms()).map(Some).map_err(failed)
 }
 
-fn spawn(mut command: Command) -> io::Result<(Child, Streams)> {
+fn spawn(mut command: Command) -> io::Result<(Child, CommandStreams)> {
     let mut child = command.spawn()?;
     let out = child.stdout.take().map(OwnedFd::from);
     let err = child.stderr.take().map(OwnedFd::from);
-    Ok((child, Streams::Pipes { out, err }))
+    Ok((child, CommandStreams::Pipes { out, err }))
 }
 
 /// Both streams share one pipe, which keeps their order. Our copies of its write end are dropped
 /// with the `Command`.
-fn spawn_relayed(mut command: Command) -> io::Result<(Child, Streams)> {
+fn spawn_relayed(mut command: Command) -> io::Result<(Child, CommandStreams)> {
     let (both, write) = io::pipe()?;
     command.stdout(write.try_clone()?).stderr(write);
-    Ok((command.spawn()?, Streams::Relayed { both: both.into() }))
+    Ok((command.spawn()?, CommandStreams::Relayed { both: both.into() }))
 }
 
 /// Our copies of the command's end are dropped with the `Command`: the terminal closes when all
 /// others do.
-fn spawn_in_terminal(mut command: Command, size: Tty) -> io::Result<(Child, Streams)> {
-    let (terminal, end) = Terminal::open(size)?;
+fn spawn_in_terminal(mut command: Command, size: Tty) -> io::Result<(Child, CommandStreams)> {
+    let (terminal, end) = CommandTerminal::open(size)?;
     command.stdin(end.try_clone()?).stdout(end.try_clone()?).stderr(end);
     let child = command.spawn()?;
     // A command that has already ended needs no foreground.
-    terminal.bring_forward(Pid::from_child(&child)).ok();
-    Ok((child, Streams::Terminal(terminal)))
+    terminal.set_foreground(Pid::from_child(&child)).ok();
+    Ok((child, CommandStreams::Terminal(terminal)))
 }
 
-fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
-    let end = End::NotStarted { error };
+fn record_not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
+    let end = ProcessEnd::NotStarted { error };
     let exit = ExitRecord {
         version: RECORD_VERSION,
         end,
-        ended_by: EndedBy::Itself,
+        ended_by: EndCause::Itself,
         wall_ms: wall_ms(),
         mono_ms: mono_ms(),
         journal_end: 0,
@@ -256,27 +257,27 @@ fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
     dir.write_record(EXIT_FILE, &exit)?;
     dir.write_record(
         GONE_FILE,
-        &Gone { version: RECORD_VERSION, leftovers: 0, verified: true, journal_end: 0 },
+        &GoneRecord { version: RECORD_VERSION, leftovers: 0, verified: true, journal_end: 0 },
     )
 }
 
-fn supervise(place: Place, spec: &HoldSpec, begun: Begun) -> Launched {
-    let recorded = held(&place.holder, spec, &begun.child)
+fn supervise(place: HolderResources, spec: &HoldSpec, begun: RunningCommand) -> LaunchOutcome {
+    let recorded = held_record(&place.holder, spec, &begun.child)
         .and_then(|held| place.dir.write_record(HELD_FILE, &held));
     match (recorded, Supervisor::new(place, spec, begun)) {
-        (Ok(()), supervisor) => Launched::Running(Box::new(supervisor)),
+        (Ok(()), supervisor) => LaunchOutcome::Running(Box::new(supervisor)),
         (Err(error), mut supervisor) => {
-            supervisor.end_tree(EndedBy::HolderFault, 0);
-            Launched::TakenBack { supervisor: Box::new(supervisor), error }
+            supervisor.end_tree(EndCause::HolderFault, 0);
+            LaunchOutcome::TakenBack { supervisor: Box::new(supervisor), error }
         }
     }
 }
 
 /// The child must still be in the process table: only this process can reap it.
-fn held(holder: &Identity, spec: &HoldSpec, child: &Child) -> io::Result<Held> {
-    let child = Identity::of(child.id())?
+fn held_record(holder: &ProcessInstance, spec: &HoldSpec, child: &Child) -> io::Result<HeldRecord> {
+    let child = ProcessInstance::of_pid(child.id())?
         .ok_or_else(|| io::Error::other("/proc does not show the command"))?;
-    Ok(Held {
+    Ok(HeldRecord {
         version: RECORD_VERSION,
         key: spec.key.clone(),
         holder: holder.clone(),
@@ -290,7 +291,7 @@ fn held(holder: &Identity, spec: &HoldSpec, child: &Child) -> io::Result<Held> {
 
 /// Prints the answer line and closes the standard streams. A starter that no longer reads, or a
 /// system without `/dev/null`, does not justify giving up a running command.
-fn answer(line: &str) {
+fn answer_starter(line: &str) {
     let line = format!("{}\n", line.replace('\n', " "));
     rustix::io::write(rustix::stdio::stdout(), line.as_bytes()).ok();
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {

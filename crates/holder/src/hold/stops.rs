@@ -17,13 +17,13 @@ const STACK: usize = 64 << 10;
 const CONTINUED: u8 = 0;
 
 /// The observed changes that were not handled yet.
-pub(super) struct Stops {
+pub(super) struct StopWatch {
     seen: File,
 }
 
 /// A change of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum StopChange {
     /// Stopped by this signal.
     Stopped(i32),
     Continued,
@@ -31,9 +31,9 @@ pub(super) enum Change {
 
 /// The response to a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reaction {
+pub(super) enum StopReaction {
     /// Report that it is now suspended, or no longer.
-    Tell {
+    Report {
         suspended: bool,
     },
     /// Continue it, because no other process would.
@@ -43,14 +43,14 @@ pub(super) enum Reaction {
 
 /// The leader's relation to its terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TtyPosition {
     /// It has no terminal.
     NoTerminal,
     Foreground,
     Background,
 }
 
-impl Stops {
+impl StopWatch {
     pub(super) fn watch(leader: Pid) -> io::Result<Self> {
         let (seen, tell) = io::pipe()?;
         let seen = nonblocking(seen.into()).ok_or(io::ErrorKind::Unsupported)?;
@@ -64,33 +64,33 @@ impl Stops {
     }
 
     /// The next observed change. `None` if the leader has ended.
-    pub(super) fn take(&mut self) -> io::Result<Option<Change>> {
+    pub(super) fn take(&mut self) -> io::Result<Option<StopChange>> {
         let mut byte = [CONTINUED];
         let read = self.seen.read(&mut byte)?;
         Ok((read > 0).then_some(match byte {
-            [CONTINUED] => Change::Continued,
-            [signal] => Change::Stopped(i32::from(signal)),
+            [CONTINUED] => StopChange::Continued,
+            [signal] => StopChange::Stopped(i32::from(signal)),
         }))
     }
 }
 
-impl Change {
+impl StopChange {
     /// The response to a change, given the last reported state. Normally the shell that started a
     /// command continues it after a stop from the terminal. Here there is no shell, so a key would
     /// suspend an agent for good.
-    pub(super) fn reaction(self, standing: Standing, suspended: bool) -> Reaction {
+    pub(super) fn reaction(self, standing: TtyPosition, suspended: bool) -> StopReaction {
         let by = |signal: Signal| self == Self::Stopped(signal.as_raw());
         let in_vain = match standing {
-            Standing::NoTerminal => false,
+            TtyPosition::NoTerminal => false,
             // In the background it would be stopped again at once.
-            Standing::Background => by(Signal::TSTP),
-            Standing::Foreground => by(Signal::TSTP) || by(Signal::TTIN) || by(Signal::TTOU),
+            TtyPosition::Background => by(Signal::TSTP),
+            TtyPosition::Foreground => by(Signal::TSTP) || by(Signal::TTIN) || by(Signal::TTOU),
         };
         match self {
-            Self::Stopped(_) if in_vain => Reaction::Wake,
-            Self::Stopped(_) if !suspended => Reaction::Tell { suspended: true },
-            Self::Continued if suspended => Reaction::Tell { suspended: false },
-            Self::Stopped(_) | Self::Continued => Reaction::Nothing,
+            Self::Stopped(_) if in_vain => StopReaction::Wake,
+            Self::Stopped(_) if !suspended => StopReaction::Report { suspended: true },
+            Self::Continued if suspended => StopReaction::Report { suspended: false },
+            Self::Stopped(_) | Self::Continued => StopReaction::Nothing,
         }
     }
 }
@@ -123,32 +123,36 @@ fn byte(status: &WaitIdStatus) -> u8 {
 mod tests {
     use super::*;
 
-    fn stopped(signal: Signal) -> Change {
-        Change::Stopped(signal.as_raw())
+    fn stopped(signal: Signal) -> StopChange {
+        StopChange::Stopped(signal.as_raw())
     }
 
     #[test]
-    fn a_change_is_told_once() {
-        let reaction = |change: Change, suspended| change.reaction(Standing::NoTerminal, suspended);
+    fn change_is_reported_once() {
+        let reaction =
+            |change: StopChange, suspended| change.reaction(TtyPosition::NoTerminal, suspended);
         for signal in [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU] {
-            assert_eq!(reaction(stopped(signal), false), Reaction::Tell { suspended: true });
-            assert_eq!(reaction(stopped(signal), true), Reaction::Nothing);
+            assert_eq!(reaction(stopped(signal), false), StopReaction::Report { suspended: true });
+            assert_eq!(reaction(stopped(signal), true), StopReaction::Nothing);
         }
-        assert_eq!(reaction(Change::Continued, true), Reaction::Tell { suspended: false });
-        assert_eq!(reaction(Change::Continued, false), Reaction::Nothing);
+        assert_eq!(
+            reaction(StopChange::Continued, true),
+            StopReaction::Report { suspended: false }
+        );
+        assert_eq!(reaction(StopChange::Continued, false), StopReaction::Nothing);
     }
 
     #[test]
-    fn what_a_terminal_stops_goes_on_unless_it_would_stop_again() {
+    fn terminal_stop_is_continued_unless_in_background() {
         let reaction = |signal, standing| stopped(signal).reaction(standing, false);
-        let told = Reaction::Tell { suspended: true };
-        for standing in [Standing::Foreground, Standing::Background] {
-            assert_eq!(reaction(Signal::TSTP, standing), Reaction::Wake);
+        let told = StopReaction::Report { suspended: true };
+        for standing in [TtyPosition::Foreground, TtyPosition::Background] {
+            assert_eq!(reaction(Signal::TSTP, standing), StopReaction::Wake);
             assert_eq!(reaction(Signal::STOP, standing), told);
         }
         for signal in [Signal::TTIN, Signal::TTOU] {
-            assert_eq!(reaction(signal, Standing::Foreground), Reaction::Wake);
-            assert_eq!(reaction(signal, Standing::Background), told);
+            assert_eq!(reaction(signal, TtyPosition::Foreground), StopReaction::Wake);
+            assert_eq!(reaction(signal, TtyPosition::Background), told);
         }
     }
 }

@@ -17,65 +17,65 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::admission::Admission;
-use super::clients::Clients;
-use super::ending::{Ending, Order, Terms};
-use super::input::{Input, Item};
-use super::leader::Leader;
-use super::output::{Output, Read1, Streams};
-use super::pace::Pace;
-use super::relay::{Arriving, Visits};
-use super::set_up::{Begun, Place};
-use super::terminal::Terminal;
+use super::clients::HolderClients;
+use super::ending::{EndOrder, TermCount, TreeEnding};
+use super::input::{CommandInput, InputItem};
+use super::leader::CommandLeader;
+use super::output::{CommandOutput, CommandStreams, StreamRead};
+use super::pace::ReadPace;
+use super::relay::{AttachProxy, PendingConnection};
+use super::set_up::{HolderResources, RunningCommand};
+use super::terminal::CommandTerminal;
 use crate::clock::{mono_ms, timespec};
-use crate::journal::{Channel, Note, Writer};
+use crate::journal::{JournalChannel, JournalNote, JournalWriter};
 use crate::launch_dir::LaunchDir;
-use crate::record::EndedBy;
-use crate::spec::{Door, HoldSpec, OnLimit, StdinMode};
-use crate::wire::{FaultCode, Limited, Notice, Reply};
-use provost_sys::process::Identity;
+use crate::record::EndCause;
+use crate::spec::{HoldSpec, OnLimit, RelayListener, StdinMode};
+use crate::wire::{HolderFaultCode, HolderNotice, HolderReply, OutputPause};
+use provost_sys::process::ProcessInstance;
 
 /// The pause before retrying after the disk refused a write.
 const RETRY_MS: u64 = 1000;
 /// How long a client that does not read may delay the holder's exit.
-const FAREWELL_MS: u64 = 1000;
+const CLIENT_FLUSH_MS: u64 = 1000;
 /// The journal key of the input text that a spec contains.
 const TEXT_KEY: &str = "spec";
 
 /// The state of one launch.
 pub(super) struct Supervisor {
     dir: LaunchDir,
-    holder: Identity,
-    journal: Writer,
+    holder: ProcessInstance,
+    journal: JournalWriter,
     listener: UnixListener,
-    clients: Clients,
+    clients: HolderClients,
     /// The input that clients write to.
-    input: Input,
+    input: CommandInput,
     /// The command's standard input, if that is a different one; no client writes to it.
-    stdin: Input,
+    stdin: CommandInput,
     /// The pending connection to a listening command, until it is established or given up.
-    arriving: Option<Arriving>,
+    connecting: Option<PendingConnection>,
     /// Users' direct connections to the command, once it accepts them.
-    visits: Option<Visits>,
+    attach_proxy: Option<AttachProxy>,
     /// The command's terminal, if it has one.
-    terminal: Option<&'static Terminal>,
+    terminal: Option<&'static CommandTerminal>,
     /// How often the terminal is read.
-    pace: Pace,
-    output: Output,
-    leader: Leader,
-    rules: Rules,
-    ended_by: EndedBy,
-    phase: Phase,
+    pace: ReadPace,
+    output: CommandOutput,
+    leader: CommandLeader,
+    rules: SupervisionRules,
+    ended_by: EndCause,
+    phase: HolderPhase,
     /// When to retry, while the disk refuses writes.
     retry_at: Option<u64>,
     reap_at: u64,
     /// The journal's end as last reported to the clients.
-    told_end: u64,
+    reported_end: u64,
     /// The number of users as last reported to the clients.
-    told_people: u32,
+    reported_users: u32,
 }
 
 /// The parts of the spec that are needed later.
-struct Rules {
+struct SupervisionRules {
     on_limit: OnLimit,
     time_limit_at: Option<u64>,
     grace_ms: u64,
@@ -84,78 +84,78 @@ struct Rules {
     /// Whether the command listens.
     is_relayed: bool,
     /// The listener through which users connect to it.
-    door: Option<Door>,
+    listener: Option<RelayListener>,
     admission: Admission,
 }
 
-enum Phase {
+enum HolderPhase {
     Running,
     /// The leader exited by itself; its pipes are being drained.
     Settling {
         until: u64,
     },
-    Ending(Ending),
+    Ending(TreeEnding),
     /// The tree has ended; this must still be recorded.
     Closing {
         leftovers: u32,
         verified: bool,
     },
-    Left(ExitCode),
+    Exited(ExitCode),
 }
 
 /// An event source.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum EventSource {
     Leader,
     Stops,
     Listener,
-    Output(Channel),
+    Output(JournalChannel),
     Input,
     Stdin,
-    Arriving,
-    Door,
-    Visit(u64),
+    Connecting,
+    UserListener,
+    UserConnection(u64),
     Client(u64),
 }
 
 impl Supervisor {
-    pub(super) fn new(place: Place, spec: &HoldSpec, begun: Begun) -> Self {
+    pub(super) fn new(place: HolderResources, spec: &HoldSpec, begun: RunningCommand) -> Self {
         let now = mono_ms();
-        let Begun { mut child, streams, arriving } = begun;
-        let mut own = Input::new(child.stdin.take().map(OwnedFd::from));
+        let RunningCommand { mut child, streams, connecting: arriving } = begun;
+        let mut own = CommandInput::new(child.stdin.take().map(OwnedFd::from));
         if let StdinMode::Text(text) = &spec.stdin {
-            own.give(TEXT_KEY, text);
+            own.queue_text(TEXT_KEY, text);
         }
         let terminal = match streams {
-            Streams::Terminal(terminal) => Some(terminal),
-            Streams::Pipes { .. } | Streams::Relayed { .. } => None,
+            CommandStreams::Terminal(terminal) => Some(terminal),
+            CommandStreams::Pipes { .. } | CommandStreams::Relayed { .. } => None,
         };
         let (input, stdin) = match (&arriving, terminal) {
-            (Some(_), _) => (Input::awaited(), own),
-            (None, Some(terminal)) => (Input::typed_into(terminal), own),
-            (None, None) => (own, Input::new(None)),
+            (Some(_), _) => (CommandInput::for_connection(), own),
+            (None, Some(terminal)) => (CommandInput::for_terminal(terminal), own),
+            (None, None) => (own, CommandInput::new(None)),
         };
         Self {
             dir: place.dir,
             holder: place.holder,
             journal: place.journal,
             listener: place.listener,
-            clients: Clients::new(Admission::new(spec.boundary.clone())),
+            clients: HolderClients::new(Admission::new(spec.boundary.clone())),
             input,
             stdin,
-            arriving,
-            visits: None,
+            connecting: arriving,
+            attach_proxy: None,
             terminal,
-            pace: Pace::default(),
-            output: Output::new(streams, spec.output_limit),
-            leader: Leader::new(&child),
-            rules: Rules::new(spec, now),
-            ended_by: EndedBy::Itself,
-            phase: Phase::Running,
+            pace: ReadPace::default(),
+            output: CommandOutput::new(streams, spec.output_limit),
+            leader: CommandLeader::new(&child),
+            rules: SupervisionRules::new(spec, now),
+            ended_by: EndCause::Itself,
+            phase: HolderPhase::Running,
             retry_at: None,
             reap_at: now,
-            told_end: 0,
-            told_people: 0,
+            reported_end: 0,
+            reported_users: 0,
         }
     }
 
@@ -167,41 +167,42 @@ impl Supervisor {
                 self.serve(source);
             }
             self.advance();
-            if let Phase::Left(code) = self.phase {
-                self.say_farewell();
+            if let HolderPhase::Exited(code) = self.phase {
+                self.flush_clients();
                 return code;
             }
         }
     }
 
     /// Starts ending the tree, or speeds up an ending in progress.
-    pub(super) fn end_tree(&mut self, by: EndedBy, grace_ms: u64) {
+    pub(super) fn end_tree(&mut self, by: EndCause, grace_ms: u64) {
         let now = mono_ms();
-        self.leader.look(now);
+        self.leader.check_ended(now);
         match &mut self.phase {
-            Phase::Running | Phase::Settling { .. } => {
+            HolderPhase::Running | HolderPhase::Settling { .. } => {
                 let ended = self.leader.has_ended();
                 if !ended {
                     self.ended_by = by;
                 }
-                self.phase = Phase::Ending(Ending::begin(self.order(ended, grace_ms), now));
+                self.phase =
+                    HolderPhase::Ending(TreeEnding::begin(self.order(ended, grace_ms), now));
             }
-            Phase::Ending(ending) => ending.again(grace_ms, now),
-            Phase::Closing { .. } | Phase::Left(_) => {}
+            HolderPhase::Ending(ending) => ending.restart(grace_ms, now),
+            HolderPhase::Closing { .. } | HolderPhase::Exited(_) => {}
         }
     }
 
-    fn order(&self, leader_ended: bool, grace_ms: u64) -> Order {
-        let terms = if self.rules.is_relayed { Terms::Two } else { Terms::One };
-        Order { leader: self.leader.pid, leader_ended, grace_ms, terms }
+    fn order(&self, leader_ended: bool, grace_ms: u64) -> EndOrder {
+        let terms = if self.rules.is_relayed { TermCount::Two } else { TermCount::One };
+        EndOrder { leader: self.leader.pid, leader_ended, grace_ms, terms }
     }
 }
 
 /// Waiting.
 impl Supervisor {
     /// Waits until a source is ready or a timer is due. An interrupted wait returns no sources.
-    fn wait(&self) -> Vec<Source> {
-        let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
+    fn wait(&self) -> Vec<EventSource> {
+        let (sources, mut fds): (Vec<EventSource>, Vec<PollFd<'_>>) =
             self.interests().into_iter().unzip();
         let timeout = self.due().map(|due| timespec(due.saturating_sub(mono_ms())));
         if poll(&mut fds, timeout.as_ref()).is_err() {
@@ -215,39 +216,45 @@ impl Supervisor {
             .collect()
     }
 
-    fn interests(&self) -> Vec<(Source, PollFd<'_>)> {
-        let mut all = vec![(Source::Listener, watch(&self.listener, PollFlags::IN))];
-        all.extend(self.leader.handle().map(|pidfd| (Source::Leader, watch(pidfd, PollFlags::IN))));
+    fn interests(&self) -> Vec<(EventSource, PollFd<'_>)> {
+        let mut all = vec![(EventSource::Listener, watch(&self.listener, PollFlags::IN))];
+        all.extend(
+            self.leader.handle().map(|pidfd| (EventSource::Leader, watch(pidfd, PollFlags::IN))),
+        );
         // A full disk pauses both directions, so that nothing is read that cannot be stored.
         if !self.journal.is_stuck() {
             let stops = self.leader.stops();
             all.extend(
-                stops.map(|fd| (Source::Stops, PollFd::from_borrowed_fd(fd, PollFlags::IN))),
+                stops.map(|fd| (EventSource::Stops, PollFd::from_borrowed_fd(fd, PollFlags::IN))),
             );
-            for (source, input) in [(Source::Input, &self.input), (Source::Stdin, &self.stdin)] {
+            for (source, input) in
+                [(EventSource::Input, &self.input), (EventSource::Stdin, &self.stdin)]
+            {
                 let fd = input.wants_to_write();
                 all.extend(fd.map(|fd| (source, PollFd::from_borrowed_fd(fd, PollFlags::OUT))));
             }
-            if !self.output.limit_reached() && self.pace.rests_until(mono_ms()).is_none() {
+            if !self.output.limit_reached() && self.pace.paused_until(mono_ms()).is_none() {
                 let streams = self.output.streams();
                 all.extend(streams.map(|(channel, fd)| {
-                    (Source::Output(channel), PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                    (EventSource::Output(channel), PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 }));
             }
         }
-        let arriving = self.arriving.as_ref().and_then(Arriving::handle);
+        let arriving = self.connecting.as_ref().and_then(PendingConnection::handle);
         all.extend(
-            arriving.map(|(fd, flags)| (Source::Arriving, PollFd::from_borrowed_fd(fd, flags))),
+            arriving
+                .map(|(fd, flags)| (EventSource::Connecting, PollFd::from_borrowed_fd(fd, flags))),
         );
-        if let Some(visits) = &self.visits {
-            all.push((Source::Door, watch(visits.listener(), PollFlags::IN)));
+        if let Some(visits) = &self.attach_proxy {
+            all.push((EventSource::UserListener, watch(visits.listener(), PollFlags::IN)));
             all.extend(visits.sockets().map(|(number, fd, flags)| {
-                (Source::Visit(number), PollFd::from_borrowed_fd(fd, flags))
+                (EventSource::UserConnection(number), PollFd::from_borrowed_fd(fd, flags))
             }));
         }
         let sockets = self.clients.sockets();
         all.extend(
-            sockets.map(|(number, socket, flags)| (Source::Client(number), watch(socket, flags))),
+            sockets
+                .map(|(number, socket, flags)| (EventSource::Client(number), watch(socket, flags))),
         );
         all
     }
@@ -255,21 +262,21 @@ impl Supervisor {
     /// The earliest timer. Without one the wait is unbounded.
     fn due(&self) -> Option<u64> {
         let phase = match &self.phase {
-            Phase::Running if self.leader.has_ended() => None,
-            Phase::Running => self.rules.time_limit_at,
-            Phase::Settling { until } => Some(*until),
-            Phase::Ending(ending) => Some(ending.due()),
-            Phase::Closing { .. } | Phase::Left(_) => None,
+            HolderPhase::Running if self.leader.has_ended() => None,
+            HolderPhase::Running => self.rules.time_limit_at,
+            HolderPhase::Settling { until } => Some(*until),
+            HolderPhase::Ending(ending) => Some(ending.due()),
+            HolderPhase::Closing { .. } | HolderPhase::Exited(_) => None,
         };
         let blind = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
-        let arriving = self.arriving.as_ref().map(Arriving::due);
-        let rests = self.pace.rests_until(mono_ms());
+        let arriving = self.connecting.as_ref().map(PendingConnection::due);
+        let rests = self.pace.paused_until(mono_ms());
         [phase, self.retry_at, blind, arriving, rests].into_iter().flatten().min()
     }
 
     /// Lets the clients read their pending messages one last time.
-    fn say_farewell(&mut self) {
-        let until = mono_ms() + FAREWELL_MS;
+    fn flush_clients(&mut self) {
+        let until = mono_ms() + CLIENT_FLUSH_MS;
         self.clients.flush();
         while self.clients.is_unsent() && mono_ms() < until {
             let mut fds: Vec<PollFd<'_>> = self
@@ -288,19 +295,19 @@ impl Supervisor {
 
 /// Handling ready sources.
 impl Supervisor {
-    fn serve(&mut self, source: Source) {
+    fn serve(&mut self, source: EventSource) {
         match source {
-            Source::Leader => self.leader.look(mono_ms()),
-            Source::Stops => self.see_stops(),
+            EventSource::Leader => self.leader.check_ended(mono_ms()),
+            EventSource::Stops => self.handle_stops(),
             // The peer may already have closed the connection, so errors are ignored.
-            Source::Listener => drop(self.clients.accept(&self.listener)),
-            Source::Output(channel) => self.read_output(channel),
-            Source::Input => self.write_input(),
-            Source::Stdin => self.write_stdin(),
-            Source::Arriving => self.arrive(),
-            Source::Door => self.let_in(),
-            Source::Visit(number) => self.carry(number),
-            Source::Client(number) => {
+            EventSource::Listener => drop(self.clients.accept(&self.listener)),
+            EventSource::Output(channel) => self.read_output(channel),
+            EventSource::Input => self.write_input(),
+            EventSource::Stdin => self.write_stdin(),
+            EventSource::Connecting => self.continue_connecting(),
+            EventSource::UserListener => self.accept_user(),
+            EventSource::UserConnection(number) => self.copy_user_data(number),
+            EventSource::Client(number) => {
                 for received in self.clients.receive(number) {
                     self.answer(received);
                 }
@@ -308,27 +315,27 @@ impl Supervisor {
         }
     }
 
-    fn read_output(&mut self, channel: Channel) {
+    fn read_output(&mut self, channel: JournalChannel) {
         if self.journal.is_stuck() || self.output.limit_reached() {
             return;
         }
         match self.output.read(channel, &mut self.journal, mono_ms()) {
-            Ok(Read1::Progress(read)) if self.terminal.is_some() => self.keep_pace(read),
-            Ok(Read1::Progress(_) | Read1::Nothing) => {}
-            Ok(Read1::LimitReached) => self.reach_limit(),
+            Ok(StreamRead::Progress(read)) if self.terminal.is_some() => self.keep_pace(read),
+            Ok(StreamRead::Progress(_) | StreamRead::Nothing) => {}
+            Ok(StreamRead::LimitReached) => self.reach_limit(),
             Err(_) => self.disk_refused(),
         }
         self.show();
     }
 
     fn reach_limit(&mut self) {
-        let note = Note::OutputLimit { limit: self.output.limit() };
+        let note = JournalNote::OutputLimit { limit: self.output.limit() };
         if self.journal.note(mono_ms(), note).is_err() {
             self.disk_refused();
         }
-        self.clients.tell_all(Notice::Limit { limited: Limited::OutputLimit });
+        self.clients.notify_all(HolderNotice::Limit { limited: OutputPause::OutputLimit });
         if self.rules.on_limit == OnLimit::End {
-            self.end_tree(EndedBy::OutputLimit, self.rules.grace_ms);
+            self.end_tree(EndCause::OutputLimit, self.rules.grace_ms);
         }
     }
 
@@ -340,7 +347,7 @@ impl Supervisor {
         self.write_to(|supervisor| &mut supervisor.stdin);
     }
 
-    fn write_to(&mut self, input: fn(&mut Self) -> &mut Input) {
+    fn write_to(&mut self, input: fn(&mut Self) -> &mut CommandInput) {
         while !self.journal.is_stuck() && input(self).wants_to_write().is_some() {
             let flushed = input(self).flush();
             if flushed.finished.is_empty() && flushed.failed.is_empty() {
@@ -353,7 +360,7 @@ impl Supervisor {
         }
     }
 
-    fn journal_input(&mut self, item: &Item) {
+    fn journal_input(&mut self, item: &InputItem) {
         // A secret that is typed arrives key by key, so no single write contains it.
         let may_be_secret = item.key.is_none() && self.output.has_masks();
         let envelope = item.envelope(self.rules.journal_stdin && !may_be_secret);
@@ -361,29 +368,29 @@ impl Supervisor {
             self.disk_refused();
         }
         for waiter in &item.waiters {
-            self.clients.reply(waiter.client, &Reply::done(waiter.request));
+            self.clients.reply(waiter.client, &HolderReply::done(waiter.request));
         }
     }
 
-    fn refuse_writes(&mut self, items: Vec<Item>) {
+    fn refuse_writes(&mut self, items: Vec<InputItem>) {
         for waiter in items.into_iter().flat_map(|item| item.waiters) {
             let text = "the command closed its input before reading this";
             self.clients.reply(
                 waiter.client,
-                &Reply::refused(Some(waiter.request), FaultCode::StdinClosed, text),
+                &HolderReply::refused(Some(waiter.request), HolderFaultCode::StdinClosed, text),
             );
         }
     }
 
     fn disk_refused(&mut self) {
         if self.retry_at.is_none() {
-            self.clients.tell_all(Notice::Limit { limited: Limited::DiskFull });
+            self.clients.notify_all(HolderNotice::Limit { limited: OutputPause::DiskFull });
         }
         self.retry_at = Some(mono_ms() + RETRY_MS);
     }
 }
 
-impl Rules {
+impl SupervisionRules {
     fn new(spec: &HoldSpec, now: u64) -> Self {
         Self {
             on_limit: spec.on_limit,
@@ -392,7 +399,7 @@ impl Rules {
             settle_ms: spec.settle_ms,
             journal_stdin: spec.journal_stdin,
             is_relayed: spec.relay.is_some(),
-            door: spec.relay.as_ref().and_then(|relay| relay.door.clone()),
+            listener: spec.relay.as_ref().and_then(|relay| relay.door.clone()),
             admission: Admission::new(spec.boundary.clone()),
         }
     }

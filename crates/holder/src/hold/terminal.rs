@@ -21,11 +21,11 @@ use rustix::termios::{
 use crate::spec::Tty;
 
 /// Our end of the terminal.
-pub(super) struct Terminal {
+pub(super) struct CommandTerminal {
     end: File,
 }
 
-impl Terminal {
+impl CommandTerminal {
     /// Opens a terminal and makes it our session's. The returned descriptor is the command's end;
     /// ours is never closed.
     pub(super) fn open(size: Tty) -> io::Result<(&'static Self, OwnedFd)> {
@@ -37,19 +37,19 @@ impl Terminal {
         ioctl_fionbio(&end, true)?;
         let terminal: &'static Self = Box::leak(Box::new(Self { end: end.into() }));
         terminal.resize(size)?;
-        speak_utf8(&other)?;
+        set_utf8(&other)?;
         ioctl_tiocsctty(&other)?;
         Ok((terminal, other))
     }
 
     /// Puts the command's group in the foreground. It may already have been stopped for using the
     /// terminal from the background.
-    pub(super) fn bring_forward(&self, leader: Pid) -> io::Result<()> {
+    pub(super) fn set_foreground(&self, leader: Pid) -> io::Result<()> {
         tcsetpgrp(&self.end, leader)?;
         Ok(kill_process_group(leader, Signal::CONT)?)
     }
 
-    pub(super) fn has_in_front(&self, group: Pid) -> bool {
+    pub(super) fn has_foreground(&self, group: Pid) -> bool {
         tcgetpgrp(&self.end).is_ok_and(|front| front == group)
     }
 
@@ -76,14 +76,14 @@ impl Terminal {
     }
 }
 
-impl AsFd for Terminal {
+impl AsFd for CommandTerminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
     }
 }
 
 /// Makes the terminal erase whole UTF-8 characters.
-fn speak_utf8(end: &OwnedFd) -> io::Result<()> {
+fn set_utf8(end: &OwnedFd) -> io::Result<()> {
     let mut modes = tcgetattr(end)?;
     modes.input_modes |= InputModes::IUTF8;
     Ok(tcsetattr(end, OptionalActions::Now, &modes)?)

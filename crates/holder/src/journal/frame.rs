@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 /// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Channel {
+pub enum JournalChannel {
     Stdout = 1,
     Stderr = 2,
     Stdin = 3,
@@ -31,9 +31,9 @@ pub enum Channel {
 
 /// Properties of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Flags(u8);
+pub struct FrameFlags(u8);
 
-impl Flags {
+impl FrameFlags {
     /// Input whose bytes are not kept.
     pub const SECRET: Self = Self(1);
     /// More bytes of the input whose envelope precedes.
@@ -46,19 +46,19 @@ impl Flags {
 
 /// One complete frame and its position in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+pub struct JournalFrame {
     pub offset: u64,
     /// The offset of the next frame.
     pub after: u64,
-    pub channel: Channel,
-    pub flags: Flags,
+    pub channel: JournalChannel,
+    pub flags: FrameFlags,
     pub mono_ms: u64,
     pub payload: Vec<u8>,
 }
 
 /// The first line of an input frame; the bytes follow it if `kept`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Envelope {
+pub struct InputEnvelope {
     pub key: String,
     pub len: u64,
     pub secret: bool,
@@ -68,7 +68,7 @@ pub struct Envelope {
     pub typed: bool,
 }
 
-impl Envelope {
+impl InputEnvelope {
     /// Splits the payload of an input frame that is not a continuation.
     pub fn split(payload: &[u8]) -> Option<(Self, &[u8])> {
         let end = payload.iter().position(|byte| *byte == b'\n')?;
@@ -80,7 +80,7 @@ impl Envelope {
 /// The holder's own entry in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
-pub enum Note {
+pub enum JournalNote {
     /// The output limit was reached with more to come.
     OutputLimit { limit: u64 },
     /// The limit was raised.
@@ -98,7 +98,7 @@ pub enum Note {
 }
 
 /// The holder's entry about the connection to a listening command. A reader that knows only
-/// [`Note`] treats these as notes of a later version and ignores them.
+/// [`JournalNote`] treats these as notes of a later version and ignores them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum RelayNote {
@@ -106,23 +106,23 @@ pub enum RelayNote {
     RelayOpen,
     /// A message that is not text was skipped. Only the first one is noted.
     RelayBinary { len: u64 },
-    /// The command runs but cannot be connected to; the holder gave up. [`Note::StdoutClosed`]
+    /// The command runs but cannot be connected to; the holder gave up. [`JournalNote::StdoutClosed`]
     /// follows.
     RelayFailed { why: String },
-    /// The connection is over, or the command ended before there was one. [`Note::StdoutClosed`] follows.
+    /// The connection is over, or the command ended before there was one. [`JournalNote::StdoutClosed`] follows.
     RelayClosed { why: String },
 }
 
 /// A header as stored on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) channel: Channel,
-    pub(super) flags: Flags,
+pub(super) struct FrameHeader {
+    pub(super) channel: JournalChannel,
+    pub(super) flags: FrameFlags,
     pub(super) len: u32,
     pub(super) mono_ms: u64,
 }
 
-impl Header {
+impl FrameHeader {
     pub(super) fn encode(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..4].copy_from_slice(&[MAGIC, VERSION, self.channel as u8, self.flags.0]);
@@ -142,7 +142,7 @@ impl Header {
             return None;
         }
         let mono_ms = u64::from_le_bytes(fields[8..16].try_into().ok()?);
-        Some(Self { channel: channel(fields[2])?, flags: Flags(fields[3]), len, mono_ms })
+        Some(Self { channel: channel(fields[2])?, flags: FrameFlags(fields[3]), len, mono_ms })
     }
 }
 
@@ -151,12 +151,12 @@ pub(super) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().zip([MAGIC, VERSION]).all(|(found, expected)| *found == expected)
 }
 
-fn channel(byte: u8) -> Option<Channel> {
+fn channel(byte: u8) -> Option<JournalChannel> {
     match byte {
-        1 => Some(Channel::Stdout),
-        2 => Some(Channel::Stderr),
-        3 => Some(Channel::Stdin),
-        4 => Some(Channel::Note),
+        1 => Some(JournalChannel::Stdout),
+        2 => Some(JournalChannel::Stderr),
+        3 => Some(JournalChannel::Stdin),
+        4 => Some(JournalChannel::Note),
         _ => None,
     }
 }
@@ -171,14 +171,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_changed_bit_is_no_header() {
-        let header = Header { channel: Channel::Stderr, flags: Flags::SECRET, len: 9, mono_ms: 77 };
+    fn header_with_changed_bit_is_rejected() {
+        let header = FrameHeader {
+            channel: JournalChannel::Stderr,
+            flags: FrameFlags::SECRET,
+            len: 9,
+            mono_ms: 77,
+        };
         let bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Some(header));
+        assert_eq!(FrameHeader::decode(&bytes), Some(header));
         for bit in 0..HEADER_LEN * 8 {
             let mut damaged = bytes;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::decode(&damaged), None, "bit {bit}");
+            assert_eq!(FrameHeader::decode(&damaged), None, "bit {bit}");
         }
     }
 }

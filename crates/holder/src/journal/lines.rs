@@ -1,11 +1,11 @@
 //! Assembles the lines of one channel, and delivers each exactly once across restarts.
 //!
-//! Every delivered line comes with the [`Cursor`] after it. A reader that stores the cursor
+//! Every delivered line comes with the [`JournalCursor`] after it. A reader that stores the cursor
 //! together with its result, and resumes from it, sees neither a gap nor a repetition.
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::{Channel, Frame};
+use super::frame::{JournalChannel, JournalFrame};
 
 /// The longest line that is delivered with its bytes.
 pub const MAX_LINE: usize = 16 << 20;
@@ -13,14 +13,14 @@ pub const MAX_LINE: usize = 16 << 20;
 /// A position between two bytes of a channel: the frame to read from and how many of its bytes to
 /// skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Cursor {
+pub struct JournalCursor {
     pub offset: u64,
     pub skip: u32,
 }
 
 /// A line without its end (LF or CRLF).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum JournalLine {
     Whole(Vec<u8>),
     /// A line over the length limit; its bytes are only in the journal.
     Oversized {
@@ -30,19 +30,19 @@ pub enum Line {
 
 /// A line and the position after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivered {
-    pub line: Line,
-    pub after: Cursor,
+pub struct DeliveredLine {
+    pub line: JournalLine,
+    pub after: JournalCursor,
 }
 
 /// The assembler for one channel. It takes the journal's frames in order, and ignores other
 /// channels and frames before its cursor.
 #[derive(Debug)]
-pub struct Lines {
-    channel: Channel,
+pub struct LineAssembler {
+    channel: JournalChannel,
     max: usize,
     /// The first byte that was not delivered.
-    start: Cursor,
+    start: JournalCursor,
     /// Frames before this offset were already fed, or precede the cursor.
     next: u64,
     /// The start of the current line, at most `max` bytes and a carriage return.
@@ -51,14 +51,14 @@ pub struct Lines {
     last: u8,
 }
 
-impl Lines {
+impl LineAssembler {
     /// Creates an assembler that begins or resumes at a cursor.
-    pub fn resume(channel: Channel, cursor: Cursor) -> Self {
+    pub fn resume(channel: JournalChannel, cursor: JournalCursor) -> Self {
         Self::with_max(channel, cursor, MAX_LINE)
     }
 
     /// Like [`Self::resume`], with another limit for the length of a line.
-    pub fn with_max(channel: Channel, cursor: Cursor, max: usize) -> Self {
+    pub fn with_max(channel: JournalChannel, cursor: JournalCursor, max: usize) -> Self {
         Self {
             channel,
             max,
@@ -71,12 +71,12 @@ impl Lines {
     }
 
     /// The position after the last delivered line, from which to resume.
-    pub fn cursor(&self) -> Cursor {
+    pub fn cursor(&self) -> JournalCursor {
         self.start
     }
 
     /// Takes a frame and returns the lines that it completes.
-    pub fn feed(&mut self, frame: &Frame) -> Vec<Delivered> {
+    pub fn feed(&mut self, frame: &JournalFrame) -> Vec<DeliveredLine> {
         if frame.channel != self.channel || frame.offset < self.next {
             return Vec::new();
         }
@@ -85,7 +85,7 @@ impl Lines {
         while let Some(length) = frame.payload[at..].iter().position(|byte| *byte == b'\n') {
             self.push(&frame.payload[at..at + length]);
             at += length + 1;
-            found.push(self.deliver(place(frame, at)));
+            found.push(self.deliver(cursor_at(frame, at)));
         }
         self.push(&frame.payload[at..]);
         self.next = frame.after;
@@ -93,16 +93,16 @@ impl Lines {
     }
 
     /// Returns a last line without a line end. Call it at the end of the channel.
-    pub fn finish(&mut self) -> Option<Delivered> {
+    pub fn finish(&mut self) -> Option<DeliveredLine> {
         if self.len == 0 {
             return None;
         }
         // Without a line feed, a carriage return is a byte like any other.
         self.last = 0;
-        Some(self.deliver(Cursor { offset: self.next, skip: 0 }))
+        Some(self.deliver(JournalCursor { offset: self.next, skip: 0 }))
     }
 
-    fn skip_in(&self, frame: &Frame) -> usize {
+    fn skip_in(&self, frame: &JournalFrame) -> usize {
         let resumed_inside = frame.offset == self.start.offset && self.len == 0;
         if resumed_inside { (self.start.skip as usize).min(frame.payload.len()) } else { 0 }
     }
@@ -114,23 +114,23 @@ impl Lines {
         self.last = bytes.last().copied().unwrap_or(self.last);
     }
 
-    fn deliver(&mut self, after: Cursor) -> Delivered {
+    fn deliver(&mut self, after: JournalCursor) -> DeliveredLine {
         let mut bytes = std::mem::take(&mut self.partial);
         let len = self.len - u64::from(self.last == b'\r');
         (self.len, self.last, self.start) = (0, 0, after);
         if len > self.max as u64 {
-            return Delivered { line: Line::Oversized { len }, after };
+            return DeliveredLine { line: JournalLine::Oversized { len }, after };
         }
         bytes.truncate(len as usize);
-        Delivered { line: Line::Whole(bytes), after }
+        DeliveredLine { line: JournalLine::Whole(bytes), after }
     }
 }
 
-fn place(frame: &Frame, at: usize) -> Cursor {
+fn cursor_at(frame: &JournalFrame, at: usize) -> JournalCursor {
     if at == frame.payload.len() {
-        Cursor { offset: frame.after, skip: 0 }
+        JournalCursor { offset: frame.after, skip: 0 }
     } else {
-        Cursor { offset: frame.offset, skip: at as u32 }
+        JournalCursor { offset: frame.offset, skip: at as u32 }
     }
 }
 
@@ -138,22 +138,22 @@ fn place(frame: &Frame, at: usize) -> Cursor {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::frame::{Flags, HEADER_LEN};
+    use super::super::frame::{FrameFlags, HEADER_LEN};
     use super::*;
 
     const MAX: usize = 6;
 
     /// Builds frames from payloads; the flag marks those of the other channel.
-    fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<Frame> {
+    fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<JournalFrame> {
         let mut offset = 0;
         let frame = |(other, payload): &(bool, Vec<u8>)| {
             let after = offset + (HEADER_LEN + payload.len()) as u64;
-            let channel = if *other { Channel::Stderr } else { Channel::Stdout };
-            let frame = Frame {
+            let channel = if *other { JournalChannel::Stderr } else { JournalChannel::Stdout };
+            let frame = JournalFrame {
                 offset,
                 after,
                 channel,
-                flags: Flags::default(),
+                flags: FrameFlags::default(),
                 mono_ms: 0,
                 payload: payload.clone(),
             };
@@ -163,23 +163,23 @@ mod tests {
         payloads.iter().map(frame).collect()
     }
 
-    fn read(frames: &[Frame], cursor: Cursor) -> Vec<Delivered> {
-        let mut lines = Lines::with_max(Channel::Stdout, cursor, MAX);
+    fn read(frames: &[JournalFrame], cursor: JournalCursor) -> Vec<DeliveredLine> {
+        let mut lines = LineAssembler::with_max(JournalChannel::Stdout, cursor, MAX);
         let from = frames.iter().filter(|frame| frame.offset >= cursor.offset);
-        let mut found: Vec<Delivered> = from.flat_map(|frame| lines.feed(frame)).collect();
+        let mut found: Vec<DeliveredLine> = from.flat_map(|frame| lines.feed(frame)).collect();
         found.extend(lines.finish());
         found
     }
 
     /// The expected lines, computed from all bytes at once.
-    fn expected(bytes: &[u8]) -> Vec<Line> {
+    fn expected(bytes: &[u8]) -> Vec<JournalLine> {
         let mut pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         let last = pieces.pop().unwrap_or_default();
         let ended = pieces.into_iter().map(|piece| piece.strip_suffix(b"\r").unwrap_or(piece));
         let open = (!last.is_empty()).then_some(last);
         let line = |piece: &[u8]| match piece.len() {
-            len if len > MAX => Line::Oversized { len: len as u64 },
-            _ => Line::Whole(piece.to_vec()),
+            len if len > MAX => JournalLine::Oversized { len: len as u64 },
+            _ => JournalLine::Whole(piece.to_vec()),
         };
         ended.chain(open).map(line).collect()
     }
@@ -190,13 +190,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_and_any_restart_give_each_line_once(
+        fn lines_are_delivered_once_across_splits_and_restarts(
             payloads in prop::collection::vec((prop::bool::weighted(0.3), prop::collection::vec(byte(), 0..12)), 0..12),
         ) {
             let frames = frames(&payloads);
             let bytes: Vec<u8> = payloads.iter().filter(|(other, _)| !other).flat_map(|(_, p)| p.clone()).collect();
-            let whole = read(&frames, Cursor::default());
-            let lines: Vec<Line> = whole.iter().map(|delivered| delivered.line.clone()).collect();
+            let whole = read(&frames, JournalCursor::default());
+            let lines: Vec<JournalLine> = whole.iter().map(|delivered| delivered.line.clone()).collect();
             prop_assert_eq!(&lines, &expected(&bytes));
             for (at, delivered) in whole.iter().enumerate() {
                 prop_assert_eq!(&read(&frames, delivered.after), &whole[at + 1..]);
@@ -204,35 +204,36 @@ mod tests {
         }
 
         #[test]
-        fn a_restart_while_a_line_is_open_reads_it_again_from_its_start(
+        fn restart_within_a_line_rereads_it(
             payloads in prop::collection::vec(prop::collection::vec(byte(), 0..9).prop_map(|p| (false, p)), 0..9),
             stop in 0usize..9,
         ) {
             let frames = frames(&payloads);
-            let mut lines = Lines::with_max(Channel::Stdout, Cursor::default(), MAX);
-            let mut found: Vec<Delivered> = frames.iter().take(stop).flat_map(|frame| lines.feed(frame)).collect();
+            let mut lines = LineAssembler::with_max(JournalChannel::Stdout, JournalCursor::default(), MAX);
+            let mut found: Vec<DeliveredLine> = frames.iter().take(stop).flat_map(|frame| lines.feed(frame)).collect();
             found.extend(read(&frames, lines.cursor()));
-            prop_assert_eq!(found, read(&frames, Cursor::default()));
+            prop_assert_eq!(found, read(&frames, JournalCursor::default()));
         }
     }
 
     #[test]
-    fn an_oversized_line_holds_no_more_than_the_limit() {
-        let mut lines = Lines::with_max(Channel::Stdout, Cursor::default(), MAX);
+    fn oversized_line_is_buffered_up_to_the_limit() {
+        let mut lines =
+            LineAssembler::with_max(JournalChannel::Stdout, JournalCursor::default(), MAX);
         for frame in frames(&vec![(false, vec![b'x'; 1000]); 50]) {
             assert!(lines.feed(&frame).is_empty());
             assert!(lines.partial.capacity() <= 2 * MAX, "{}", lines.partial.capacity());
         }
-        assert_eq!(lines.finish().unwrap().line, Line::Oversized { len: 50_000 });
+        assert_eq!(lines.finish().unwrap().line, JournalLine::Oversized { len: 50_000 });
     }
 
     #[test]
-    fn the_limit_does_not_count_the_line_end() {
+    fn length_limit_excludes_the_line_end() {
         let line = |text: &[u8]| {
-            read(&frames(&[(false, text.to_vec())]), Cursor::default()).remove(0).line
+            read(&frames(&[(false, text.to_vec())]), JournalCursor::default()).remove(0).line
         };
-        assert_eq!(line(b"123456\r\n"), Line::Whole(b"123456".to_vec()));
-        assert_eq!(line(b"1234567\n"), Line::Oversized { len: 7 });
-        assert_eq!(line(b"1234567\r\n"), Line::Oversized { len: 7 });
+        assert_eq!(line(b"123456\r\n"), JournalLine::Whole(b"123456".to_vec()));
+        assert_eq!(line(b"1234567\n"), JournalLine::Oversized { len: 7 });
+        assert_eq!(line(b"1234567\r\n"), JournalLine::Oversized { len: 7 });
     }
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use provost_sys::agent_file;
 
-use super::frame::{Frame, HEADER_LEN, Header, MAX_PAYLOAD, may_begin};
+use super::frame::{FrameHeader, HEADER_LEN, JournalFrame, MAX_PAYLOAD, may_begin};
 
 /// The outcome of opening a journal at an offset.
 #[derive(Debug)]
-pub enum Opened {
-    At(Reader),
+pub enum OpenedJournal {
+    Ready(JournalReader),
     /// The journal ends before the offset: its tail was lost with the machine.
     Lost {
         end: u64,
@@ -29,7 +29,7 @@ pub enum Error {
 
 /// An iterator over complete frames. `None` means "no more yet": it may be called again.
 #[derive(Debug)]
-pub struct Reader {
+pub struct JournalReader {
     file: File,
     /// Bytes of the file starting at `offset`.
     buffer: Vec<u8>,
@@ -38,15 +38,15 @@ pub struct Reader {
     used: usize,
 }
 
-impl Reader {
+impl JournalReader {
     /// Opens a journal at the offset of a frame.
-    pub fn open(path: &Path, offset: u64) -> Result<Opened, Error> {
+    pub fn open(path: &Path, offset: u64) -> Result<OpenedJournal, Error> {
         let file = agent_file::open(path).map_err(io::Error::from)?;
         let end = file.metadata()?.len();
         if offset > end {
-            return Ok(Opened::Lost { end });
+            return Ok(OpenedJournal::Lost { end });
         }
-        Ok(Opened::At(Self { file, buffer: Vec::new(), offset, used: 0 }))
+        Ok(OpenedJournal::Ready(Self { file, buffer: Vec::new(), offset, used: 0 }))
     }
 
     /// The offset of the next frame.
@@ -54,7 +54,7 @@ impl Reader {
         self.offset
     }
 
-    fn read_frame(&mut self) -> Result<Option<Frame>, Error> {
+    fn read_frame(&mut self) -> Result<Option<JournalFrame>, Error> {
         if let Some(frame) = self.take_frame()? {
             return Ok(Some(frame));
         }
@@ -63,16 +63,16 @@ impl Reader {
     }
 
     /// Takes a frame out of the buffer, if it is complete.
-    fn take_frame(&mut self) -> Result<Option<Frame>, Error> {
+    fn take_frame(&mut self) -> Result<Option<JournalFrame>, Error> {
         let bytes = &self.buffer[self.used..];
         if !may_begin(bytes) {
             return Err(Error::Corrupt { offset: self.offset });
         }
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
-        let header = Header::decode(head).ok_or(Error::Corrupt { offset: self.offset })?;
+        let header = FrameHeader::decode(head).ok_or(Error::Corrupt { offset: self.offset })?;
         let Some(payload) = rest.get(..header.len as usize) else { return Ok(None) };
         let length = HEADER_LEN + payload.len();
-        let frame = Frame {
+        let frame = JournalFrame {
             offset: self.offset,
             after: self.offset + length as u64,
             channel: header.channel,
@@ -110,8 +110,8 @@ impl Reader {
     }
 }
 
-impl Iterator for Reader {
-    type Item = Result<Frame, Error>;
+impl Iterator for JournalReader {
+    type Item = Result<JournalFrame, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read_frame().transpose()
@@ -122,37 +122,37 @@ impl Iterator for Reader {
 mod tests {
     use std::fs;
 
-    use super::super::{Channel, Writer};
+    use super::super::{JournalChannel, JournalWriter};
     use super::*;
 
     fn journal(payloads: &[&[u8]]) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let mut writer = Writer::new(File::create(&path).unwrap());
+        let mut writer = JournalWriter::new(File::create(&path).unwrap());
         for payload in payloads {
-            writer.append(Channel::Stdout, 5, payload).unwrap();
+            writer.append(JournalChannel::Stdout, 5, payload).unwrap();
         }
         assert_eq!(writer.end(), fs::metadata(&path).unwrap().len());
         (dir, path)
     }
 
-    fn at(path: &Path, offset: u64) -> Reader {
-        match Reader::open(path, offset).unwrap() {
-            Opened::At(reader) => reader,
-            Opened::Lost { end } => panic!("lost at {end}"),
+    fn at(path: &Path, offset: u64) -> JournalReader {
+        match JournalReader::open(path, offset).unwrap() {
+            OpenedJournal::Ready(reader) => reader,
+            OpenedJournal::Lost { end } => panic!("lost at {end}"),
         }
     }
 
     #[test]
-    fn every_torn_tail_is_no_more_yet_and_is_read_once_it_is_whole() {
+    fn torn_tail_is_read_once_complete() {
         let (_dir, path) = journal(&[b"one", b"", b"three"]);
         let bytes = fs::read(&path).unwrap();
-        let whole: Vec<Frame> = at(&path, 0).map(Result::unwrap).collect();
+        let whole: Vec<JournalFrame> = at(&path, 0).map(Result::unwrap).collect();
         assert_eq!(whole.len(), 3);
         for cut in 0..bytes.len() {
             fs::write(&path, &bytes[..cut]).unwrap();
             let mut reader = at(&path, 0);
-            let mut found: Vec<Frame> = reader.by_ref().map(Result::unwrap).collect();
+            let mut found: Vec<JournalFrame> = reader.by_ref().map(Result::unwrap).collect();
             assert_eq!(found.len(), whole.iter().filter(|frame| frame.after <= cut as u64).count());
             fs::write(&path, &bytes).unwrap();
             found.extend(reader.map(Result::unwrap));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_an_error_that_says_where() {
+    fn garbage_is_an_error_with_its_offset() {
         let (_dir, path) = journal(&[b"one", b"two"]);
         let mut bytes = fs::read(&path).unwrap();
         bytes[23] ^= 0xff;
@@ -176,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_beyond_the_end_is_lost() {
+    fn offset_beyond_the_end_is_lost() {
         let (_dir, path) = journal(&[b"one"]);
-        assert!(matches!(Reader::open(&path, 24).unwrap(), Opened::Lost { end: 23 }));
+        assert!(matches!(JournalReader::open(&path, 24).unwrap(), OpenedJournal::Lost { end: 23 }));
         assert!(at(&path, 23).next().is_none());
     }
 }

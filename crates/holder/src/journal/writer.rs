@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use super::frame::{Channel, Envelope, Flags, Header, MAX_PAYLOAD, Note, RelayNote};
+use super::frame::{
+    FrameFlags, FrameHeader, InputEnvelope, JournalChannel, JournalNote, MAX_PAYLOAD, RelayNote,
+};
 
 /// The one writer of a journal.
 #[derive(Debug)]
-pub struct Writer {
+pub struct JournalWriter {
     file: File,
     /// Bytes that the disk has not taken yet; usually empty.
     pending: Vec<u8>,
@@ -16,7 +18,7 @@ pub struct Writer {
     whole: u64,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Takes a new, empty file opened for appending.
     pub fn new(file: File) -> Self {
         Self { file, pending: Vec::new(), on_disk: 0, whole: 0 }
@@ -33,31 +35,42 @@ impl Writer {
     }
 
     /// Appends bytes of a channel. On an error they are kept in memory and are not yet on disk.
-    pub fn append(&mut self, channel: Channel, mono_ms: u64, payload: &[u8]) -> io::Result<()> {
-        self.append_flagged(channel, Flags::default(), mono_ms, payload)
+    pub fn append(
+        &mut self,
+        channel: JournalChannel,
+        mono_ms: u64,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        self.append_flagged(channel, FrameFlags::default(), mono_ms, payload)
     }
 
     /// Appends a note of the holder.
-    pub fn note(&mut self, mono_ms: u64, note: Note) -> io::Result<()> {
-        self.append(Channel::Note, mono_ms, &serde_json::to_vec(&note)?)
+    pub fn note(&mut self, mono_ms: u64, note: JournalNote) -> io::Result<()> {
+        self.append(JournalChannel::Note, mono_ms, &serde_json::to_vec(&note)?)
     }
 
     /// Appends a note about the connection to a listening command.
     pub fn relay_note(&mut self, mono_ms: u64, note: &RelayNote) -> io::Result<()> {
-        self.append(Channel::Note, mono_ms, &serde_json::to_vec(note)?)
+        self.append(JournalChannel::Note, mono_ms, &serde_json::to_vec(note)?)
     }
 
     /// Appends an input's envelope and, if they are to be kept, its bytes.
-    pub fn input(&mut self, mono_ms: u64, envelope: &Envelope, bytes: &[u8]) -> io::Result<()> {
+    pub fn input(
+        &mut self,
+        mono_ms: u64,
+        envelope: &InputEnvelope,
+        bytes: &[u8],
+    ) -> io::Result<()> {
         let mut first = serde_json::to_vec(envelope)?;
         first.push(b'\n');
         let kept = if envelope.kept { bytes } else { &[] };
         let (with_envelope, rest) = kept.split_at(kept.len().min(MAX_PAYLOAD - first.len()));
         first.extend_from_slice(with_envelope);
-        let flags = if envelope.secret { Flags::SECRET } else { Flags::default() };
-        let mut result = self.append_flagged(Channel::Stdin, flags, mono_ms, &first);
+        let flags = if envelope.secret { FrameFlags::SECRET } else { FrameFlags::default() };
+        let mut result = self.append_flagged(JournalChannel::Stdin, flags, mono_ms, &first);
         for chunk in rest.chunks(MAX_PAYLOAD) {
-            result = self.append_flagged(Channel::Stdin, Flags::CONTINUED, mono_ms, chunk);
+            result =
+                self.append_flagged(JournalChannel::Stdin, FrameFlags::CONTINUED, mono_ms, chunk);
         }
         result
     }
@@ -81,13 +94,13 @@ impl Writer {
 
     fn append_flagged(
         &mut self,
-        channel: Channel,
-        flags: Flags,
+        channel: JournalChannel,
+        flags: FrameFlags,
         mono_ms: u64,
         payload: &[u8],
     ) -> io::Result<()> {
         debug_assert!(payload.len() <= MAX_PAYLOAD, "the callers split what is longer");
-        let header = Header { channel, flags, len: payload.len() as u32, mono_ms };
+        let header = FrameHeader { channel, flags, len: payload.len() as u32, mono_ms };
         self.pending.extend_from_slice(&header.encode());
         self.pending.extend_from_slice(payload);
         self.retry()

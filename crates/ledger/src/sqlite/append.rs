@@ -4,100 +4,109 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::ledger::{Kinds, Point, SqliteLedger};
-use super::rows::{self, Frame, Place, StreamRow};
-use super::words;
+use super::fts;
+use super::ledger::{EventKinds, SqliteLedger, StoragePoint};
+use super::rows::{self, EventFrame, StreamPosition, StreamRow};
 use crate::{
-    AppendError, ArchiveError, Archived, Batch, Committed, FoundBy, Ledger, NewEvent, Owed,
-    Recorded, StreamId, StreamWrite,
+    AppendError, ArchiveError, ArchiveResult, CommittedBatch, Ledger, NewEvent, PendingItem,
+    RecordedEvent, SearchTerms, StreamId, StreamWrite, WriteBatch,
 };
 
 impl Ledger for SqliteLedger {
-    fn append(&mut self, batch: Batch) -> Result<Committed, AppendError> {
+    fn append(&mut self, batch: WriteBatch) -> Result<CommittedBatch, AppendError> {
         batch.check()?;
-        if let Some(why) = self.unwritable() {
+        if let Some(why) = self.read_only_text() {
             return Err(AppendError::ReadOnly { why });
         }
-        self.reached(Point::AppendBegun);
+        self.reached(StoragePoint::AppendBegun);
         let staged = self.stage(&batch)?;
-        self.reached(Point::AppendCommitted);
+        self.reached(StoragePoint::AppendCommitted);
         for (kind, v) in staged.new_kinds {
             self.kinds.insert(kind, v);
         }
-        self.heads.learn(&batch);
+        self.open_streams.update(&batch);
         self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
         let records = into_records(batch, staged.seqs);
         if let Some(last) = records.last() {
-            self.head.advance(last.as_ref());
+            self.high_water.advance(last.as_ref());
         }
-        Ok(Committed::new(self.last_seq, records))
+        Ok(CommittedBatch::new(self.last_seq, records))
     }
 
-    fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {
+    fn archive(&mut self, streams: &[StreamId]) -> Result<ArchiveResult, ArchiveError> {
         self.archive_streams(streams)
     }
 }
 
 /// The single writer's cache of the streams it left open, to avoid reading them again.
 #[derive(Debug, Default)]
-pub(crate) struct Heads {
-    open: HashMap<StreamId, Head>,
+pub(crate) struct OpenStreamCache {
+    open: HashMap<StreamId, CachedStream>,
 }
 
 #[derive(Debug)]
-struct Head {
+struct CachedStream {
     version: u64,
-    owed: Vec<Owed>,
+    pending: Vec<PendingItem>,
     /// A digest of the stream's search terms, if they were written since.
-    found_by: Option<u64>,
+    terms_digest: Option<u64>,
 }
 
-impl Heads {
+impl OpenStreamCache {
     /// Clears the cache: the rows were changed other than by an append.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.open.clear();
     }
 
-    fn place(&self, conn: &Connection, stream: &StreamId) -> rusqlite::Result<Option<Place>> {
+    fn position(
+        &self,
+        conn: &Connection,
+        stream: &StreamId,
+    ) -> rusqlite::Result<Option<StreamPosition>> {
         match self.open.get(stream) {
-            Some(head) => Ok(Some(Place { version: head.version, open: true, archived: false })),
-            None => rows::place(conn, stream),
+            Some(head) => {
+                Ok(Some(StreamPosition { version: head.version, open: true, archived: false }))
+            }
+            None => rows::position(conn, stream),
         }
     }
 
     /// Replaces the stream's pending items by those of a write. It costs nothing if they are
     /// unchanged, which is usual.
-    fn replace_owed(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
+    fn replace_pending(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         match self.open.get(&write.stream) {
-            Some(head) if head.owed == write.owed => Ok(()),
-            Some(_) | None => rows::replace_owed(conn, &write.stream, &write.owed),
+            Some(head) if head.pending == write.pending => Ok(()),
+            Some(_) | None => rows::replace_pending(conn, &write.stream, &write.pending),
         }
     }
 
     /// Updates the index of a stream's search terms, if they changed.
-    fn replace_words(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
-        let found_by = match (&write.found_by, write.expected) {
+    fn replace_terms(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
+        let found_by = match (&write.search_terms, write.expected) {
             (Some(found_by), _) => found_by,
             // A stream can be found by its id from the start.
-            (None, 0) => &FoundBy::default(),
+            (None, 0) => &SearchTerms::default(),
             (None, _) => return Ok(()),
         };
-        let known = self.open.get(&write.stream).and_then(|head| head.found_by);
-        if known == Some(words::digest(found_by)) {
+        let known = self.open.get(&write.stream).and_then(|head| head.terms_digest);
+        if known == Some(fts::digest(found_by)) {
             return Ok(());
         }
-        words::put_stream(conn, &write.stream, found_by)
+        fts::put_stream(conn, &write.stream, found_by)
     }
 
     /// Updates the cache from a batch that is now durable.
-    fn learn(&mut self, batch: &Batch) {
+    fn update(&mut self, batch: &WriteBatch) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;
             if write.open {
-                let known = || self.open.get(&write.stream).and_then(|head| head.found_by);
-                let found_by = write.found_by.as_ref().map(words::digest).or_else(known);
-                let owed = write.owed.clone();
-                self.open.insert(write.stream.clone(), Head { version, owed, found_by });
+                let known = || self.open.get(&write.stream).and_then(|head| head.terms_digest);
+                let found_by = write.search_terms.as_ref().map(fts::digest).or_else(known);
+                let owed = write.pending.clone();
+                self.open.insert(
+                    write.stream.clone(),
+                    CachedStream { version, pending: owed, terms_digest: found_by },
+                );
             } else {
                 self.open.remove(&write.stream);
             }
@@ -107,51 +116,51 @@ impl Heads {
 
 /// The result of writing a batch.
 #[derive(Default)]
-struct Staged {
+struct StagedBatch {
     seqs: Vec<u64>,
     new_kinds: Vec<(String, u16)>,
 }
 
 impl SqliteLedger {
-    fn stage(&mut self, batch: &Batch) -> Result<Staged, AppendError> {
+    fn stage(&mut self, batch: &WriteBatch) -> Result<StagedBatch, AppendError> {
         let db = &self.reader.db;
         let tx = db.begin()?;
-        let mut staged = Staged::default();
+        let mut staged = StagedBatch::default();
         let storage = |e| AppendError::Storage(db.error(e));
         refuse_duplicates(&tx, batch).map_err(storage)?.map_or(Ok(()), Err)?;
         for write in &batch.writes {
-            let place = self.heads.place(&tx, &write.stream).map_err(storage)?;
-            check_place(write, place.as_ref())?;
+            let place = self.open_streams.position(&tx, &write.stream).map_err(storage)?;
+            check_position(write, place.as_ref())?;
             staged.write(&tx, batch, write, place).map_err(storage)?;
-            self.heads.replace_owed(&tx, write).map_err(storage)?;
-            self.heads.replace_words(&tx, write).map_err(storage)?;
+            self.open_streams.replace_pending(&tx, write).map_err(storage)?;
+            self.open_streams.replace_terms(&tx, write).map_err(storage)?;
         }
         staged.kinds(&tx, batch, &self.kinds, &self.software).map_err(storage)?;
         for one in &batch.idempotency {
             rows::put_reply(&tx, &one.key, &one.reply).map_err(storage)?;
         }
         if let Some(probe) = &mut self.probe {
-            probe(Point::AppendStaged);
+            probe(StoragePoint::AppendStaged);
         }
         tx.commit().map_err(storage)?;
         Ok(staged)
     }
 }
 
-impl Staged {
+impl StagedBatch {
     fn write(
         &mut self,
         conn: &Connection,
-        batch: &Batch,
+        batch: &WriteBatch,
         write: &StreamWrite,
-        place: Option<Place>,
+        place: Option<StreamPosition>,
     ) -> rusqlite::Result<()> {
-        let frame = Frame { stream: &write.stream, at: batch.at };
+        let frame = EventFrame { stream: &write.stream, at: batch.at };
         let first = self.seqs.len();
         let version = write.expected + 1;
         rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
         for (event, seq) in write.events.iter().zip(&self.seqs[first..]) {
-            words::put_event(conn, *seq, write.stream.kind(), &event.words)?;
+            fts::put_event(conn, *seq, write.stream.kind(), &event.search_terms)?;
         }
         let row = StreamRow {
             stream: &write.stream,
@@ -159,7 +168,7 @@ impl Staged {
             version: write.expected + write.events.len() as u64,
             open: write.open,
             changed_ms: batch.at.wall_ms,
-            card: write.card.as_deref(),
+            projection: write.projection.as_deref(),
         };
         put_stream(conn, &row, place)?;
         match &write.snapshot {
@@ -172,8 +181,8 @@ impl Staged {
     fn kinds(
         &mut self,
         conn: &Connection,
-        batch: &Batch,
-        seen: &Kinds,
+        batch: &WriteBatch,
+        seen: &EventKinds,
         software: &str,
     ) -> rusqlite::Result<()> {
         let events = batch.writes.iter().flat_map(|w| &w.events);
@@ -185,7 +194,10 @@ impl Staged {
     }
 }
 
-fn refuse_duplicates(conn: &Connection, batch: &Batch) -> rusqlite::Result<Option<AppendError>> {
+fn refuse_duplicates(
+    conn: &Connection,
+    batch: &WriteBatch,
+) -> rusqlite::Result<Option<AppendError>> {
     for one in &batch.idempotency {
         if let Some(reply) = rows::reply(conn, &one.key)? {
             let key = one.key.clone();
@@ -195,7 +207,7 @@ fn refuse_duplicates(conn: &Connection, batch: &Batch) -> rusqlite::Result<Optio
     Ok(None)
 }
 
-fn check_place(write: &StreamWrite, place: Option<&Place>) -> Result<(), AppendError> {
+fn check_position(write: &StreamWrite, place: Option<&StreamPosition>) -> Result<(), AppendError> {
     let stream = || write.stream.clone();
     if place.is_some_and(|p| p.archived) {
         return Err(AppendError::Archived { stream: stream() });
@@ -210,7 +222,7 @@ fn check_place(write: &StreamWrite, place: Option<&Place>) -> Result<(), AppendE
 fn put_stream(
     conn: &Connection,
     row: &StreamRow<'_>,
-    place: Option<Place>,
+    place: Option<StreamPosition>,
 ) -> rusqlite::Result<()> {
     let Some(place) = place else {
         return rows::insert_stream(conn, row);
@@ -223,13 +235,13 @@ fn put_stream(
 }
 
 /// Converts a batch into records without copying the events.
-fn into_records(batch: Batch, seqs: Vec<u64>) -> Vec<Recorded> {
+fn into_records(batch: WriteBatch, seqs: Vec<u64>) -> Vec<RecordedEvent> {
     let mut records = Vec::with_capacity(seqs.len());
     let mut seqs = seqs.into_iter();
     for write in batch.writes {
         let numbered = (write.expected + 1..).zip(seqs.by_ref());
         for (event, (version, seq)) in write.events.into_iter().zip(numbered) {
-            records.push(Recorded {
+            records.push(RecordedEvent {
                 seq,
                 stream: write.stream.clone(),
                 version,

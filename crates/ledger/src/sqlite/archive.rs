@@ -11,21 +11,21 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::db::{Db, count, int};
 use super::files;
-use super::ledger::{Point, SqliteLedger};
+use super::fts;
+use super::ledger::{SqliteLedger, StoragePoint};
 use super::read::scan_stream;
 use super::rows;
-use super::words;
 use crate::export::{self, write_record};
-use crate::lines::{Line, LineReader, LineWriter};
+use crate::lines::{ExportLine, LineReader, LineWriter};
 use crate::port::distinct;
-use crate::{ArchiveError, Archived, Error, Recorded, StreamId};
+use crate::{ArchiveError, ArchiveResult, Error, RecordedEvent, StreamId};
 
 impl SqliteLedger {
     pub(crate) fn archive_streams(
         &mut self,
         streams: &[StreamId],
-    ) -> Result<Archived, ArchiveError> {
-        if let Some(why) = self.unwritable() {
+    ) -> Result<ArchiveResult, ArchiveError> {
+        if let Some(why) = self.read_only_text() {
             return Err(ArchiveError::ReadOnly { why });
         }
         let streams = distinct(streams)?;
@@ -34,10 +34,10 @@ impl SqliteLedger {
             check_archivable(db, stream)?;
         }
         let (file, sections) = write_file(db, &streams)?;
-        self.reached(Point::ArchiveWritten);
+        self.reached(StoragePoint::ArchiveWritten);
         move_out(&self.reader.db, &file, &sections)?;
-        self.reached(Point::ArchiveCommitted);
-        Ok(Archived {
+        self.reached(StoragePoint::ArchiveCommitted);
+        Ok(ArchiveResult {
             streams: sections.len(),
             records: sections.iter().map(|s| s.records).sum(),
             file: Some(file),
@@ -46,7 +46,7 @@ impl SqliteLedger {
 }
 
 /// Reads the events of an archived stream; `None` if the stream is not archived.
-pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<Recorded>>, Error> {
+pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<RecordedEvent>>, Error> {
     let Some((file, section)) = db.run(|conn| find(conn, stream))? else {
         return Ok(None);
     };
@@ -69,14 +69,14 @@ struct Section {
 }
 
 fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
-    let place = db.run(|conn| rows::place(conn, stream))?;
-    let owed = db.run(|conn| rows::owed_by(conn, stream))?;
+    let place = db.run(|conn| rows::position(conn, stream))?;
+    let owed = db.run(|conn| rows::pending_of(conn, stream))?;
     let stream = stream.clone();
     match (place, owed.into_iter().next()) {
         (None, _) => Err(ArchiveError::Missing { stream }),
-        (Some(place), _) if place.archived => Err(ArchiveError::Already { stream }),
+        (Some(place), _) if place.archived => Err(ArchiveError::AlreadyArchived { stream }),
         (Some(place), _) if place.open => Err(ArchiveError::Open { stream }),
-        (Some(_), Some(owed)) => Err(ArchiveError::Owes { stream, key: owed.key }),
+        (Some(_), Some(owed)) => Err(ArchiveError::Pending { stream, key: owed.key }),
         (Some(_), None) => Ok(()),
     }
 }
@@ -131,7 +131,7 @@ fn write_section(
     lines: &mut LineWriter<BufWriter<File>>,
     path: &Path,
     stream: &StreamId,
-    records: &[Recorded],
+    records: &[RecordedEvent],
 ) -> Result<Section, Error> {
     let offset = lines.bytes();
     for record in records {
@@ -150,9 +150,9 @@ fn write_section(
 }
 
 /// Reads all events of a stream and checks that none is missing.
-fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<Recorded>, Error> {
+fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<RecordedEvent>, Error> {
     let records: Vec<_> = scan_stream(db, stream, 0)?.into_iter().collect::<Result<_, _>>()?;
-    let version = db.run(|conn| rows::place(conn, stream))?.map(|p| p.version);
+    let version = db.run(|conn| rows::position(conn, stream))?.map(|p| p.version);
     let gapless = (1..).zip(&records).all(|(v, record)| record.version == v);
     if gapless && version == Some(records.len() as u64) {
         return Ok(records);
@@ -173,7 +173,7 @@ fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
 }
 
 fn move_section(conn: &Connection, file: &str, section: &Section) -> rusqlite::Result<()> {
-    words::drop_events(conn, &section.stream)?;
+    fts::drop_events(conn, &section.stream)?;
     conn.prepare_cached("DELETE FROM event WHERE stream = ?1")?
         .execute([section.stream.as_str()])?;
     rows::drop_snapshot(conn, &section.stream)?;
@@ -209,13 +209,13 @@ fn find(conn: &Connection, stream: &StreamId) -> rusqlite::Result<Option<(String
     .optional()
 }
 
-fn read_section(path: &Path, section: &Section) -> Result<Vec<Recorded>, String> {
+fn read_section(path: &Path, section: &Section) -> Result<Vec<RecordedEvent>, String> {
     let input = open_section(path, section).map_err(|e| e.to_string())?;
     let mut lines = LineReader::new(input);
     let mut records = Vec::new();
     while (records.len() as u64) < section.records {
         let line = lines.next_line().map_err(|e| e.to_string())?;
-        let Line::Record(line) = line else {
+        let ExportLine::Record(line) = line else {
             return Err("it contains lines other than events".to_owned());
         };
         let record = line.into_recorded().map_err(|e| e.to_string())?;

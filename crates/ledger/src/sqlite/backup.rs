@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::db::Db;
-use super::files::{self, Paths};
+use super::files::{self, LedgerPaths};
 use super::ledger::{SqliteLedger, SqliteReader};
 use super::rows;
 
@@ -30,7 +30,7 @@ impl SqliteReader {
             let path = to.to_path_buf();
             return Err(Error::Exists { path });
         }
-        let unfinished = beside(to);
+        let unfinished = temp_path_beside(to);
         make_exclusively(&unfinished)?;
         let made = copy(&self.db, &unfinished).and_then(|()| publish(&unfinished, to));
         if made.is_err() {
@@ -48,7 +48,7 @@ impl SqliteLedger {
     }
 }
 
-fn beside(to: &Path) -> PathBuf {
+fn temp_path_beside(to: &Path) -> PathBuf {
     let mut name = OsString::from(to);
     name.push(format!(".unfinished-{}", std::process::id()));
     PathBuf::from(name)
@@ -66,7 +66,7 @@ fn make_exclusively(dir: &Path) -> Result<(), Error> {
 }
 
 fn copy(db: &Db, dir: &Path) -> Result<(), Error> {
-    let to = Paths::new(dir);
+    let to = LedgerPaths::new(dir);
     files::create_db(&to)?;
     copy_db(db, &to)?;
     sync(&to.db)?;
@@ -79,7 +79,7 @@ fn copy(db: &Db, dir: &Path) -> Result<(), Error> {
 }
 
 /// Copies all pages in one step, because the writer may change some between two steps.
-fn copy_db(db: &Db, to: &Paths) -> Result<(), crate::Error> {
+fn copy_db(db: &Db, to: &LedgerPaths) -> Result<(), crate::Error> {
     let failed = |e| crate::Error::sqlite(&to.db, e);
     let mut target = Connection::open(&to.db).map_err(failed)?;
     let backup = Backup::new(&db.conn, &mut target).map_err(|e| db.error(e))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
 
-use super::files::Paths;
+use super::files::LedgerPaths;
 use super::open::Durability;
 use crate::Error;
 
@@ -28,17 +28,17 @@ const STATEMENTS: usize = 48;
 #[derive(Debug)]
 pub(crate) struct Db {
     pub(crate) conn: Connection,
-    pub(crate) paths: Paths,
+    pub(crate) paths: LedgerPaths,
 }
 
 /// A reader with a connection.
-pub(crate) trait Connected {
+pub(crate) trait HasDb {
     fn db(&self) -> &Db;
 }
 
 impl Db {
     /// Opens an existing file for writing.
-    pub(crate) fn writer(paths: Paths, durability: Durability) -> Result<Self, Error> {
+    pub(crate) fn writer(paths: LedgerPaths, durability: Durability) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Self::open(paths, flags)?;
         db.run(|conn| {
@@ -52,14 +52,14 @@ impl Db {
     }
 
     /// Opens an existing file for reading, beside the writing process.
-    pub(crate) fn reader(paths: Paths) -> Result<Self, Error> {
+    pub(crate) fn reader(paths: LedgerPaths) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Self::open(paths, flags)?;
         db.run(|conn| conn.pragma_update(None, "query_only", true))?;
         Ok(db)
     }
 
-    fn open(paths: Paths, flags: OpenFlags) -> Result<Self, Error> {
+    fn open(paths: LedgerPaths, flags: OpenFlags) -> Result<Self, Error> {
         let conn = Connection::open_with_flags(&paths.db, flags)
             .map_err(|e| Error::sqlite(&paths.db, e))?;
         let db = Self { conn, paths };

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::db::corrupt;
-use super::head;
+use super::high_water;
 use super::open::Error;
 
 /// The files of a ledger's directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Paths {
+pub(crate) struct LedgerPaths {
     pub(crate) dir: PathBuf,
     pub(crate) db: PathBuf,
     pub(crate) wal: PathBuf,
@@ -26,9 +26,9 @@ pub(crate) struct Paths {
 
 /// The lock that makes a process the only writer.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+pub(crate) struct WriterLock(File);
 
-impl Drop for Lock {
+impl Drop for WriterLock {
     fn drop(&mut self) {
         // Closing is not enough: a forked child that has not yet called exec still has the file
         // open.
@@ -38,7 +38,7 @@ impl Drop for Lock {
 
 /// The contents of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DirContents {
     Nothing,
     /// A database, and the highest `seq` that the marker records, if there is a marker.
     Ledger {
@@ -46,7 +46,7 @@ pub(crate) enum Found {
     },
 }
 
-impl Paths {
+impl LedgerPaths {
     pub(crate) fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_path_buf(),
@@ -70,7 +70,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), crate::Error> {
 }
 
 /// Takes the lock that makes this process the only writer; it is held until it is dropped.
-pub(crate) fn lock(paths: &Paths) -> Result<Lock, Error> {
+pub(crate) fn lock(paths: &LedgerPaths) -> Result<WriterLock, Error> {
     let path = &paths.lock;
     let mut file = private()
         .read(true)
@@ -89,28 +89,28 @@ pub(crate) fn lock(paths: &Paths) -> Result<Lock, Error> {
     // The pid only helps users find the lock's owner; a full disk must not keep the ledger from
     // opening.
     drop(write_pid(&mut file));
-    Ok(Lock(file))
+    Ok(WriterLock(file))
 }
 
 /// Inspects the files without changing anything, and rejects those that cannot be a complete
 /// ledger.
-pub(crate) fn inspect(paths: &Paths) -> Result<Found, Error> {
+pub(crate) fn inspect(paths: &LedgerPaths) -> Result<DirContents, Error> {
     let marker = read_marker(paths)?;
     if length(&paths.db)? > 0 {
         check_header(paths)?;
-        return Ok(Found::Ledger { known: marker });
+        return Ok(DirContents::Ledger { known: marker });
     }
-    let marked = head::read(&paths.head)?.is_some();
+    let marked = high_water::read(&paths.head)?.is_some();
     if marker.is_some() || marked || length(&paths.wal)? > 0 {
         let path = paths.db.clone();
         return Err(Error::Vanished { path });
     }
-    Ok(Found::Nothing)
+    Ok(DirContents::Nothing)
 }
 
 /// Creates the empty file that SQLite will fill, readable only by its owner; its companion files
 /// inherit the mode.
-pub(crate) fn create_db(paths: &Paths) -> Result<(), crate::Error> {
+pub(crate) fn create_db(paths: &LedgerPaths) -> Result<(), crate::Error> {
     private()
         .write(true)
         .create(true)
@@ -121,7 +121,7 @@ pub(crate) fn create_db(paths: &Paths) -> Result<(), crate::Error> {
 }
 
 /// Records that a ledger exists here, and the highest `seq` known.
-pub(crate) fn write_marker(paths: &Paths, last_seq: u64) -> Result<(), crate::Error> {
+pub(crate) fn write_marker(paths: &LedgerPaths, last_seq: u64) -> Result<(), crate::Error> {
     let text = format!("{MARKER_HEAD}{last_seq}\n");
     replace(&paths.marker, text.as_bytes())
 }
@@ -157,7 +157,7 @@ fn written_pid(file: &mut File) -> Option<u32> {
 }
 
 /// The `seq` in the marker; 0 if the marker exists but cannot be parsed.
-fn read_marker(paths: &Paths) -> Result<Option<u64>, crate::Error> {
+fn read_marker(paths: &LedgerPaths) -> Result<Option<u64>, crate::Error> {
     match fs::read(&paths.marker) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
@@ -189,7 +189,7 @@ fn length(path: &Path) -> Result<u64, crate::Error> {
     }
 }
 
-fn check_header(paths: &Paths) -> Result<(), crate::Error> {
+fn check_header(paths: &LedgerPaths) -> Result<(), crate::Error> {
     let db = &paths.db;
     let mut header = [0; HEADER_BYTES];
     let mut file = File::open(db).map_err(|e| crate::Error::io("open", db, e))?;

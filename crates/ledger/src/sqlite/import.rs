@@ -5,20 +5,23 @@ use std::io::BufRead;
 use rusqlite::{Connection, params};
 
 use super::db::{Db, int};
-use super::head::Head;
+use super::fts;
+use super::high_water::HighWaterMark;
 use super::ledger::SqliteLedger;
 use super::rows::{self, StreamRow};
-use super::words;
-use crate::batch::json_fault;
+use crate::batch::json_error;
 use crate::export::FORMAT;
-use crate::lines::{End, Error as LineError, FORMAT_VERSION, Header, Line, LineReader};
+use crate::lines::{
+    Error as LineError, ExportHeader, ExportLine, ExportTrailer, FORMAT_VERSION, LineReader,
+};
 use crate::{
-    Close, Fold, Folded, Known, MAX_EVENT_BYTES, NewEvent, Open, ReadLedger, Recorded, StreamId,
+    CloseFn, FoldFn, FoldedStream, KnownKinds, MAX_EVENT_BYTES, NewEvent, OpenStreamPolicy,
+    ReadLedger, RecordedEvent, StreamId,
 };
 
 /// The size of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportCounts {
     pub streams: u64,
     pub records: u64,
     pub replies: u64,
@@ -44,18 +47,18 @@ impl SqliteLedger {
     pub fn import(
         &mut self,
         input: &mut dyn BufRead,
-        known: Known<'_>,
-        fold: Fold<'_>,
-        open: Open<'_>,
-    ) -> Result<Imported, Error> {
-        self.heads.forget();
+        known: KnownKinds<'_>,
+        fold: FoldFn<'_>,
+        open: OpenStreamPolicy<'_>,
+    ) -> Result<ImportCounts, Error> {
+        self.open_streams.clear();
         let db = &self.reader.db;
         let tx = db.begin()?;
         check_empty(db)?;
         if self.reader.loss.is_some() {
             return Err(Error::NotEmpty);
         }
-        let mut import = Import {
+        let mut import = ImportRun {
             db,
             lines: LineReader::new(input),
             known,
@@ -64,13 +67,13 @@ impl SqliteLedger {
             closed: 0,
             stream: Vec::new(),
             last_seq: 0,
-            counts: End::default(),
+            counts: ExportTrailer::default(),
         };
         let header = import.header()?;
         import.last_seq = header.last_seq;
         import.close = match open {
-            Open::GoOn => None,
-            Open::OnlyOf { home, close } => {
+            OpenStreamPolicy::KeepOpen => None,
+            OpenStreamPolicy::CloseForeign { home, close } => {
                 let own = home.is_some() && header.home.as_deref() == home;
                 (!own).then_some(close)
             }
@@ -88,19 +91,19 @@ impl SqliteLedger {
         for (kind, v, _) in db.run(rows::kinds)? {
             self.kinds.insert(kind, v);
         }
-        self.head.write(&Head::of_log(db, last_seq)?);
-        let End { streams, records, replies } = counts;
-        Ok(Imported { streams, records, replies, closed })
+        self.high_water.write(&HighWaterMark::of_log(db, last_seq)?);
+        let ExportTrailer { streams, records, replies } = counts;
+        Ok(ImportCounts { streams, records, replies, closed })
     }
 
     /// Rebuilds the caches of all streams from their events. Returns the streams that could not be
     /// folded.
-    pub fn rebuild(&mut self, fold: Fold<'_>) -> Result<Vec<(StreamId, String)>, crate::Error> {
-        self.heads.forget();
+    pub fn rebuild(&mut self, fold: FoldFn<'_>) -> Result<Vec<(StreamId, String)>, crate::Error> {
+        self.open_streams.clear();
         let mut heads = Vec::new();
         self.for_each_stream(&mut |head| {
             heads.push(head);
-            crate::Visit::Continue(())
+            crate::VisitFlow::Continue(())
         })?;
         let db = &self.reader.db;
         let tx = db.begin()?;
@@ -113,7 +116,7 @@ impl SqliteLedger {
             match folded {
                 Ok(folded) => db.run(|conn| {
                     put_caches(conn, &stream, head.version, &folded)?;
-                    words::put_stream(conn, &stream, &folded.found_by)
+                    fts::put_stream(conn, &stream, &folded.search_terms)
                 })?,
                 Err(why) => failed.push((stream, why)),
             }
@@ -123,57 +126,57 @@ impl SqliteLedger {
     }
 }
 
-struct Import<'a> {
+struct ImportRun<'a> {
     db: &'a Db,
     lines: LineReader<&'a mut dyn BufRead>,
-    known: Known<'a>,
-    fold: Fold<'a>,
+    known: KnownKinds<'a>,
+    fold: FoldFn<'a>,
     /// Closes streams that belong to another home.
-    close: Option<Close<'a>>,
+    close: Option<CloseFn<'a>>,
     closed: u64,
     /// The last number in use; closing events get numbers after all exported ones.
     last_seq: u64,
     /// The records read so far of the current stream.
-    stream: Vec<Recorded>,
-    counts: End,
+    stream: Vec<RecordedEvent>,
+    counts: ExportTrailer,
 }
 
-impl Import<'_> {
-    fn header(&mut self) -> Result<Header, LineError> {
+impl ImportRun<'_> {
+    fn header(&mut self) -> Result<ExportHeader, LineError> {
         let text = self.lines.next_text()?;
-        let header: Header = serde_json::from_str(text.unwrap_or_default())
-            .map_err(|_| self.lines.fault("not the header of an export"))?;
+        let header: ExportHeader = serde_json::from_str(text.unwrap_or_default())
+            .map_err(|_| self.lines.content_error("not the header of an export"))?;
         if header.format != FORMAT {
-            return Err(self.lines.fault("not the header of an export"));
+            return Err(self.lines.content_error("not the header of an export"));
         }
         if header.version != FORMAT_VERSION {
             let what = format!(
                 "the export has format {}, this program reads {FORMAT_VERSION}",
                 header.version
             );
-            return Err(self.lines.fault(what));
+            return Err(self.lines.content_error(what));
         }
         match i64::try_from(header.last_seq) {
             Ok(_) => Ok(header),
-            Err(_) => Err(self.lines.fault("the last sequence number is too large")),
+            Err(_) => Err(self.lines.content_error("the last sequence number is too large")),
         }
     }
 
     fn body(&mut self, last_seq: u64) -> Result<(), Error> {
         loop {
             match self.lines.next_line()? {
-                Line::Record(line) => {
+                ExportLine::Record(line) => {
                     let record = line.into_recorded();
-                    let record = record.map_err(|e| self.lines.fault(e))?;
+                    let record = record.map_err(|e| self.lines.content_error(e))?;
                     self.record(record, last_seq)?;
                 }
-                Line::Reply(line) => {
+                ExportLine::Reply(line) => {
                     let (key, reply) = (line.key.into_owned(), line.reply.get().to_owned());
                     self.end_stream()?;
                     self.insert(|conn| rows::put_reply(conn, &key, &reply))?;
                     self.counts.replies += 1;
                 }
-                Line::End(end) => {
+                ExportLine::End(end) => {
                     self.end_stream()?;
                     return Ok(self.trailer(end)?);
                 }
@@ -181,12 +184,12 @@ impl Import<'_> {
         }
     }
 
-    fn record(&mut self, record: Recorded, last_seq: u64) -> Result<(), Error> {
+    fn record(&mut self, record: RecordedEvent, last_seq: u64) -> Result<(), Error> {
         if self.stream.last().is_some_and(|last| last.stream != record.stream) {
             self.end_stream()?;
         }
         if let Some(what) = self.fault(&record, last_seq) {
-            return Err(self.lines.fault(what).into());
+            return Err(self.lines.content_error(what).into());
         }
         self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;
         self.counts.records += 1;
@@ -195,10 +198,10 @@ impl Import<'_> {
     }
 
     /// Returns what is wrong with a record whose checksum is right.
-    fn fault(&self, record: &Recorded, last_seq: u64) -> Option<String> {
+    fn fault(&self, record: &RecordedEvent, last_seq: u64) -> Option<String> {
         let last = self.stream.last();
         let next = last.map_or(1, |last| last.version + 1);
-        let Recorded { seq, version, .. } = record;
+        let RecordedEvent { seq, version, .. } = record;
         if *version != next {
             return Some(format!("version {version} of {}, not {next}", record.stream));
         }
@@ -215,7 +218,7 @@ impl Import<'_> {
             let (kind, v) = (&record.kind, record.v);
             return Some(format!("this program does not know `{kind}` version {v}"));
         }
-        json_fault(&record.data)
+        json_error(&record.data)
     }
 
     /// Folds the stream that was read and stores the result.
@@ -237,14 +240,14 @@ impl Import<'_> {
                     version: last.version,
                     open: folded.open,
                     changed_ms: last.at.wall_ms,
-                    card: folded.card.as_deref(),
+                    projection: folded.projection.as_deref(),
                 },
             )?;
             put_caches(conn, stream, last.version, &folded)?;
-            words::put_stream(conn, stream, &folded.found_by)?;
-            let mut each = records.iter().zip(&folded.words);
+            fts::put_stream(conn, stream, &folded.search_terms)?;
+            let mut each = records.iter().zip(&folded.event_terms);
             each.try_for_each(|(record, words)| {
-                words::put_event(conn, record.seq, stream.kind(), words)
+                fts::put_event(conn, record.seq, stream.kind(), words)
             })
         })?;
         self.counts.streams += 1;
@@ -252,7 +255,7 @@ impl Import<'_> {
     }
 
     /// Adds the events that close a stream of another home.
-    fn close_stream(&mut self, records: &mut Vec<Recorded>) -> Result<(), Error> {
+    fn close_stream(&mut self, records: &mut Vec<RecordedEvent>) -> Result<(), Error> {
         let (Some(close), Some(last)) = (&mut self.close, records.last()) else { return Ok(()) };
         let (stream, version) = (last.stream.clone(), last.version);
         let events =
@@ -260,22 +263,22 @@ impl Import<'_> {
         self.closed += u64::from(!events.is_empty());
         for ((at, event), version) in events.into_iter().zip(version + 1..) {
             self.last_seq += 1;
-            let NewEvent { kind, v, actor, data, words: _ } = event;
+            let NewEvent { kind, v, actor, data, search_terms: _ } = event;
             let (seq, stream) = (self.last_seq, stream.clone());
-            let record = Recorded { seq, stream, version, kind, v, at, actor, data };
+            let record = RecordedEvent { seq, stream, version, kind, v, at, actor, data };
             self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;
             records.push(record);
         }
         Ok(())
     }
 
-    fn trailer(&mut self, end: End) -> Result<(), LineError> {
+    fn trailer(&mut self, end: ExportTrailer) -> Result<(), LineError> {
         if end != self.counts {
-            return Err(self.lines.fault("the counts do not match the lines before"));
+            return Err(self.lines.content_error("the counts do not match the lines before"));
         }
         match self.lines.next_text()? {
             None => Ok(()),
-            Some(_) => Err(self.lines.fault("unexpected data after the end")),
+            Some(_) => Err(self.lines.content_error("unexpected data after the end")),
         }
     }
 
@@ -286,7 +289,7 @@ impl Import<'_> {
     ) -> Result<(), Error> {
         statements(&self.db.conn).map_err(|e| match e.sqlite_error_code() {
             Some(rusqlite::ErrorCode::ConstraintViolation) => {
-                self.lines.fault("a duplicate sequence number, stream or key").into()
+                self.lines.content_error("a duplicate sequence number, stream or key").into()
             }
             _ => Error::Storage(self.db.error(e)),
         })
@@ -316,11 +319,11 @@ fn put_caches(
     conn: &Connection,
     stream: &StreamId,
     version: u64,
-    folded: &Folded,
+    folded: &FoldedStream,
 ) -> rusqlite::Result<()> {
     rows::set_open(conn, stream, folded.open)?;
-    rows::set_card(conn, stream, folded.card.as_deref())?;
-    rows::replace_owed(conn, stream, &folded.owed)?;
+    rows::set_card(conn, stream, folded.projection.as_deref())?;
+    rows::replace_pending(conn, stream, &folded.pending)?;
     match &folded.snapshot {
         Some(snapshot) => rows::put_snapshot(conn, stream, version, snapshot),
         None => rows::drop_snapshot(conn, stream),

@@ -3,43 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::append::Heads;
-use super::db::{Connected, Db};
-use super::files::{self, Lock};
-use super::head::HeadFile;
-use super::loss::Loss;
+use super::append::OpenStreamCache;
+use super::db::{Db, HasDb};
+use super::files::{self, WriterLock};
+use super::high_water::HighWaterFile;
+use super::loss::LedgerLoss;
 
 /// A ledger opened for reading, beside the writing process.
 #[derive(Debug)]
 pub struct SqliteReader {
     pub(crate) db: Db,
-    pub(crate) loss: Option<Loss>,
+    pub(crate) loss: Option<LedgerLoss>,
 }
 
 /// The single writer of a ledger; it holds the lock as long as it lives.
 pub struct SqliteLedger {
     pub(crate) reader: SqliteReader,
-    pub(crate) kinds: Kinds,
-    pub(crate) unknown: Option<ReadOnly>,
+    pub(crate) kinds: EventKinds,
+    pub(crate) unknown: Option<ReadOnlyReason>,
     pub(crate) last_seq: u64,
     pub(crate) software: String,
-    pub(crate) probe: Option<Probe>,
-    pub(crate) heads: Heads,
-    pub(crate) head: HeadFile,
+    pub(crate) probe: Option<StorageProbe>,
+    pub(crate) open_streams: OpenStreamCache,
+    pub(crate) high_water: HighWaterFile,
     // The last field, so that the database is closed before the lock is let go.
-    pub(crate) _lock: Lock,
+    pub(crate) _lock: WriterLock,
 }
 
 /// Why a ledger is read-only: it contains events that this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadOnly {
+pub struct ReadOnlyReason {
     /// Kind, version, and the version of the program that first recorded it.
     pub kinds: Vec<(String, u16, String)>,
 }
 
 /// A step at which a test may stop the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
+pub enum StoragePoint {
     AppendBegun,
     /// All rows are written, the commit is next.
     AppendStaged,
@@ -50,30 +50,30 @@ pub enum Point {
 }
 
 /// Called at every step.
-pub type Probe = Box<dyn FnMut(Point) + Send>;
+pub type StorageProbe = Box<dyn FnMut(StoragePoint) + Send>;
 
 /// The kinds and versions of events that the ledger holds.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds(BTreeMap<String, BTreeSet<u16>>);
+pub(crate) struct EventKinds(BTreeMap<String, BTreeSet<u16>>);
 
 impl SqliteLedger {
     /// Returns why the ledger is read-only, if it is.
-    pub fn read_only(&self) -> Option<&ReadOnly> {
+    pub fn read_only(&self) -> Option<&ReadOnlyReason> {
         self.unknown.as_ref()
     }
 
     /// Reports every step, for tests that crash in the middle of one.
-    pub fn set_probe(&mut self, probe: Probe) {
+    pub fn set_probe(&mut self, probe: StorageProbe) {
         self.probe = Some(probe);
     }
 
     /// Why nothing can be written, if so.
-    pub(crate) fn unwritable(&self) -> Option<String> {
+    pub(crate) fn read_only_text(&self) -> Option<String> {
         let loss = self.reader.loss.map(|loss| loss.to_string());
         loss.or_else(|| self.unknown.as_ref().map(ToString::to_string))
     }
 
-    pub(crate) fn reached(&mut self, point: Point) {
+    pub(crate) fn reached(&mut self, point: StoragePoint) {
         if let Some(probe) = &mut self.probe {
             probe(point);
         }
@@ -85,7 +85,7 @@ impl Drop for SqliteLedger {
         if self.reader.loss.is_some() {
             return;
         }
-        self.head.sync();
+        self.high_water.sync();
         // This only improves the marker; without it, the one written at opening stays valid.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for SqliteLedger {
     }
 }
 
-impl fmt::Display for ReadOnly {
+impl fmt::Display for ReadOnlyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("it contains events that this program does not know:")?;
         for (i, (kind, v, software)) in self.kinds.iter().enumerate() {
@@ -112,19 +112,19 @@ impl fmt::Display for ReadOnly {
     }
 }
 
-impl Connected for SqliteReader {
+impl HasDb for SqliteReader {
     fn db(&self) -> &Db {
         &self.db
     }
 }
 
-impl Connected for SqliteLedger {
+impl HasDb for SqliteLedger {
     fn db(&self) -> &Db {
         &self.reader.db
     }
 }
 
-impl Kinds {
+impl EventKinds {
     pub(crate) fn contains(&self, kind: &str, v: u16) -> bool {
         self.0.get(kind).is_some_and(|versions| versions.contains(&v))
     }

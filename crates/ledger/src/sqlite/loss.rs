@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use rusqlite::config::DbConfig;
 
-use super::db::{Connected, count, int};
-use super::files::{self, Paths};
-use super::head::Head;
+use super::db::{HasDb, count, int};
+use super::files::{self, LedgerPaths};
+use super::high_water::HighWaterMark;
 use super::ledger::{SqliteLedger, SqliteReader};
 use super::{rows, schema};
-use crate::{Error, Recorded};
+use crate::{Error, RecordedEvent};
 
 /// Recorded events that are missing from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
+pub struct LedgerLoss {
     /// The last number in the log.
     pub found: u64,
     /// The last number known to have been recorded.
@@ -37,13 +37,13 @@ pub struct AcceptedLoss {
 
 /// The result of accepting a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct LossRecovery {
     pub loss: AcceptedLoss,
     /// A copy of the files as they were before.
     pub copy: PathBuf,
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LedgerLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { found, known, replaced } = self;
         if *replaced {
@@ -59,14 +59,14 @@ impl fmt::Display for Loss {
     }
 }
 
-impl Loss {
+impl LedgerLoss {
     /// Compares the end of the log with the highest known `seq`: from the marker of its last
     /// opening or closing, and from the mark of its last commit. Both must have been read before
     /// the log was opened.
-    pub(crate) fn look(
+    pub(crate) fn detect(
         reader: &SqliteReader,
         marker: Option<u64>,
-        head: Option<&Head>,
+        head: Option<&HighWaterMark>,
     ) -> Result<Option<Self>, Error> {
         let found = reader.db().run(rows::last_seq)?;
         let known = marker.unwrap_or(0).max(head.map_or(0, |head| head.seq));
@@ -84,7 +84,7 @@ impl Loss {
 
 impl SqliteReader {
     /// The log's loss, if the operator has not accepted it yet.
-    pub fn loss(&self) -> Option<Loss> {
+    pub fn loss(&self) -> Option<LedgerLoss> {
         self.loss
     }
 
@@ -109,7 +109,7 @@ impl SqliteReader {
     }
 
     /// The newest record that is still in the log.
-    pub fn newest_record(&self) -> Result<Option<Recorded>, Error> {
+    pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
         self.db.run(|conn| {
             let seq = rows::highest_seq(conn)?;
             rows::record_at(conn, seq, |record| record.to_owned())
@@ -119,18 +119,18 @@ impl SqliteReader {
 
 impl SqliteLedger {
     /// The log's loss; until the operator accepts it, the ledger is read-only.
-    pub fn loss(&self) -> Option<Loss> {
+    pub fn loss(&self) -> Option<LedgerLoss> {
         self.reader.loss
     }
 
     /// The newest record that is still in the log.
-    pub fn newest_record(&self) -> Result<Option<Recorded>, Error> {
+    pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
         self.reader.newest_record()
     }
 
     /// Continues without the lost events. Their numbers are not reused, and one number represents
     /// the loss. The files are copied first.
-    pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<Recovered>, Error> {
+    pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<LossRecovery>, Error> {
         let Some(loss) = self.reader.loss else { return Ok(None) };
         let seq = loss.found.max(loss.known) + 1;
         let first = if loss.replaced { loss.known } else { loss.found + 1 };
@@ -148,13 +148,13 @@ impl SqliteLedger {
         })?;
         tx.commit().map_err(|e| db.error(e))?;
         keep_log(&db.conn, false).map_err(|e| db.error(e))?;
-        self.heads.forget();
+        self.open_streams.clear();
         self.last_seq = seq;
         self.reader.loss = None;
-        self.head.write(&Head::without_record(seq));
-        self.head.sync();
+        self.high_water.write(&HighWaterMark::without_record(seq));
+        self.high_water.sync();
         files::write_marker(&self.reader.db.paths, seq)?;
-        Ok(Some(Recovered { loss: accepted, copy }))
+        Ok(Some(LossRecovery { loss: accepted, copy }))
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn keep_log(conn: &rusqlite::Connection, keep: bool) -> rusqlite::Res
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
-fn copy_files(paths: &Paths, seq: u64) -> Result<PathBuf, Error> {
+fn copy_files(paths: &LedgerPaths, seq: u64) -> Result<PathBuf, Error> {
     let to = paths.dir.join(format!("before-{seq}"));
     files::make_dir(&to)?;
     for file in [&paths.db, &paths.wal, &paths.head, &paths.marker] {

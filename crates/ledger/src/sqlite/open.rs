@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::append::Heads;
+use super::append::OpenStreamCache;
 use super::db::Db;
-use super::files::{self, Found, Paths};
-use super::head::{self, Head, HeadFile};
-use super::ledger::{Kinds, ReadOnly, SqliteLedger, SqliteReader};
-use super::loss::{self, Loss};
+use super::files::{self, DirContents, LedgerPaths};
+use super::high_water::{self, HighWaterFile, HighWaterMark};
+use super::ledger::{EventKinds, ReadOnlyReason, SqliteLedger, SqliteReader};
+use super::loss::{self, LedgerLoss};
 use super::{rows, schema};
-use crate::{Known, ReadLedger};
+use crate::{KnownKinds, ReadLedger};
 
 /// How to open a ledger for writing.
 pub struct OpenOptions<'a> {
     /// The events that this program knows; others make the ledger read-only.
-    pub known: Known<'a>,
+    pub known: KnownKinds<'a>,
     /// The version of this program, stored with every kind of event that it records first.
     pub software: &'a str,
     pub durability: Durability,
@@ -32,7 +32,7 @@ pub enum Durability {
 /// Why a ledger was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the ledger is in use{}; its lock is {}", by(pid), path.display())]
+    #[error("the ledger is in use{}; its lock is {}", owner_text(pid), path.display())]
     Locked { path: PathBuf, pid: Option<u32> },
     #[error("there is no ledger in {}", path.display())]
     Missing { path: PathBuf },
@@ -56,23 +56,23 @@ pub enum Error {
 impl SqliteLedger {
     /// Opens the ledger in a directory for writing; creates it if there never was one.
     pub fn open(dir: &Path, options: &OpenOptions<'_>) -> Result<Self, Error> {
-        let paths = Paths::new(dir);
+        let paths = LedgerPaths::new(dir);
         files::make_dir(dir)?;
         let lock = files::lock(&paths)?;
         // The marks are read before the log: everything they record was committed by then.
         let known = match files::inspect(&paths)? {
-            Found::Nothing => {
+            DirContents::Nothing => {
                 files::create_db(&paths)?;
                 None
             }
-            Found::Ledger { known } => known,
+            DirContents::Ledger { known } => known,
         };
-        let marked = head::read(&paths.head)?;
+        let marked = high_water::read(&paths.head)?;
         let db = Db::writer(paths, options.durability)?;
         let tables = check_tables(&db, known.is_some() || marked.is_some())?;
         let mut reader = SqliteReader { db, loss: None };
-        if matches!(tables, Tables::Some) {
-            reader.loss = Loss::look(&reader, known, marked.as_ref())?;
+        if matches!(tables, TableState::Some) {
+            reader.loss = LedgerLoss::detect(&reader, known, marked.as_ref())?;
         }
         let db = &reader.db;
         if reader.loss.is_some() {
@@ -83,11 +83,11 @@ impl SqliteLedger {
         }
         let last_seq = reader.last_seq()?;
         check_counter(db, last_seq)?;
-        let mut head = HeadFile::open(&db.paths)?;
+        let mut head = HighWaterFile::open(&db.paths)?;
         if reader.loss.is_none() {
             mark(&db.paths, known, last_seq)?;
             if marked.is_none_or(|marked| marked.seq < last_seq) {
-                head.write(&Head::of_log(db, last_seq)?);
+                head.write(&HighWaterMark::of_log(db, last_seq)?);
                 head.sync();
             }
         }
@@ -99,8 +99,8 @@ impl SqliteLedger {
             last_seq,
             software: options.software.to_owned(),
             probe: None,
-            heads: Heads::default(),
-            head,
+            open_streams: OpenStreamCache::default(),
+            high_water: head,
             _lock: lock,
         })
     }
@@ -114,19 +114,19 @@ impl SqliteLedger {
 impl SqliteReader {
     /// Opens the ledger in a directory for reading, without taking its lock.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let paths = Paths::new(dir);
+        let paths = LedgerPaths::new(dir);
         let known = match files::inspect(&paths)? {
-            Found::Nothing => return Err(Error::Missing { path: paths.dir }),
-            Found::Ledger { known } => known,
+            DirContents::Nothing => return Err(Error::Missing { path: paths.dir }),
+            DirContents::Ledger { known } => known,
         };
-        let marked = head::read(&paths.head)?;
+        let marked = high_water::read(&paths.head)?;
         let db = Db::reader(paths)?;
         match check_tables(&db, known.is_some() || marked.is_some())? {
-            Tables::None => return Err(Error::Missing { path: db.paths.dir }),
-            Tables::Some => {}
+            TableState::None => return Err(Error::Missing { path: db.paths.dir }),
+            TableState::Some => {}
         }
         let mut reader = Self { db, loss: None };
-        reader.loss = Loss::look(&reader, known, marked.as_ref())?;
+        reader.loss = LedgerLoss::detect(&reader, known, marked.as_ref())?;
         Ok(reader)
     }
 }
@@ -140,13 +140,13 @@ impl Durability {
     }
 }
 
-enum Tables {
+enum TableState {
     None,
     Some,
 }
 
 /// Rejects foreign databases, tables of a newer program, and a ledger whose tables are missing.
-fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
+fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
     let path = db.paths.db.clone();
     let found = db.run(schema::version)?;
     let tables: u64 = db.run(|conn| {
@@ -156,7 +156,7 @@ fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
         if created {
             return Err(db.corrupt("its tables are missing").into());
         }
-        return Ok(Tables::None);
+        return Ok(TableState::None);
     }
     if db.run(schema::application_id)? != schema::APPLICATION_ID {
         return Err(Error::NotALedger { path });
@@ -165,7 +165,7 @@ fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
     if found > supported {
         return Err(Error::Newer { path, found, supported });
     }
-    Ok(Tables::Some)
+    Ok(TableState::Some)
 }
 
 /// Checks that the next number is unused. A reader needs no new number, and may inspect the damage.
@@ -178,7 +178,7 @@ fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
 
 /// Updates the marker. A full disk must not keep an existing ledger from opening: its older marker
 /// still protects it.
-fn mark(paths: &Paths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
+fn mark(paths: &LedgerPaths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
     if known == Some(last_seq) {
         return Ok(());
     }
@@ -192,9 +192,12 @@ fn mark(paths: &Paths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
 }
 
 /// Loads the kinds of recorded events; those that this program does not know make the ledger read-only.
-fn load_kinds(db: &Db, known: Known<'_>) -> Result<(Kinds, Option<ReadOnly>), Error> {
-    let mut kinds = Kinds::default();
-    let mut unknown = ReadOnly { kinds: Vec::new() };
+fn load_kinds(
+    db: &Db,
+    known: KnownKinds<'_>,
+) -> Result<(EventKinds, Option<ReadOnlyReason>), Error> {
+    let mut kinds = EventKinds::default();
+    let mut unknown = ReadOnlyReason { kinds: Vec::new() };
     for (kind, v, software) in db.run(rows::kinds)? {
         if !known(&kind, v) {
             unknown.kinds.push((kind.clone(), v, software));
@@ -205,7 +208,7 @@ fn load_kinds(db: &Db, known: Known<'_>) -> Result<(Kinds, Option<ReadOnly>), Er
     Ok((kinds, unknown))
 }
 
-fn by(pid: &Option<u32>) -> String {
+fn owner_text(pid: &Option<u32>) -> String {
     match pid {
         Some(pid) => format!(" by process {pid}"),
         None => String::new(),

@@ -6,21 +6,26 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Params, Row, Rows, params};
 
 use super::archive;
-use super::db::{Connected, Db, count, int, text};
+use super::db::{Db, HasDb, count, int, text};
+use super::fts;
 use super::rows::{self, HEAD, RECORD};
-use super::words;
-use crate::words::Named;
+use crate::search_terms::NameQuery;
 use crate::{
-    By, CardQuery, CardRef, Cursor, Error, Owed, ReadLedger, Recorded, RecordedRef, Sought,
-    StoredSnapshot, StreamHead, StreamId, StreamState, Visit,
+    Error, ListCursor, Lookup, PendingItem, ProjectionQuery, ProjectionRef, ReadLedger,
+    RecordedEvent, RecordedEventRef, StoredSnapshot, StreamHead, StreamId, StreamState, TermQuery,
+    VisitFlow,
 };
 
-impl<T: Connected> ReadLedger for T {
+impl<T: HasDb> ReadLedger for T {
     fn last_seq(&self) -> Result<u64, Error> {
         self.db().run(rows::last_seq)
     }
 
-    fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error> {
+    fn read_stream(
+        &self,
+        stream: &StreamId,
+        after_version: u64,
+    ) -> Result<Vec<RecordedEvent>, Error> {
         let db = self.db();
         let live: Vec<_> =
             scan_stream(db, stream, after_version)?.into_iter().collect::<Result<_, _>>()?;
@@ -32,11 +37,11 @@ impl<T: Connected> ReadLedger for T {
         Ok(archived)
     }
 
-    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error> {
         let mut page = Vec::new();
         visit_records(self.db(), seq, limit as u64, &mut |record| {
             page.push(record.to_owned());
-            Visit::Continue(())
+            VisitFlow::Continue(())
         })?;
         Ok(page)
     }
@@ -44,12 +49,12 @@ impl<T: Connected> ReadLedger for T {
     fn for_each_record(
         &self,
         after: u64,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error> {
         visit_records(self.db(), after, u64::MAX, visit)
     }
 
-    fn idempotent(&self, key: &str) -> Result<Option<String>, Error> {
+    fn stored_reply(&self, key: &str) -> Result<Option<String>, Error> {
         self.db().run(|conn| rows::reply(conn, key))
     }
 
@@ -78,24 +83,24 @@ impl<T: Connected> ReadLedger for T {
         })
     }
 
-    fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error> {
+    fn due_timers(&self, mono_ms: u64) -> Result<Vec<(StreamId, PendingItem)>, Error> {
         self.db().run(|conn| {
             let mut statement = conn.prepare_cached(
                 "SELECT stream, key, kind, due_mono_ms FROM owed
                  WHERE due_mono_ms <= ?1 ORDER BY due_mono_ms, stream, key",
             )?;
             let due = statement.query_map([int(mono_ms)], |row| {
-                Ok((StreamId::stored(row.get(0)?), rows::owed(row, 1)?))
+                Ok((StreamId::stored(row.get(0)?), rows::pending_item(row, 1)?))
             })?;
             due.collect()
         })
     }
 
-    fn cards(
+    fn list_projections(
         &self,
-        query: CardQuery<'_>,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
-    ) -> Result<Option<Cursor>, Error> {
+        query: ProjectionQuery<'_>,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
+    ) -> Result<Option<ListCursor>, Error> {
         let mut left = query.limit as u64;
         if left == 0 {
             return Ok(query.after);
@@ -113,17 +118,17 @@ impl<T: Connected> ReadLedger for T {
     fn find_streams(
         &self,
         kind: &str,
-        by: By<'_>,
+        by: Lookup<'_>,
         limit: usize,
-        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
     ) -> Result<bool, Error> {
-        if !self.db().run(words::exists)? {
+        if !self.db().run(fts::exists)? {
             return Ok(false);
         }
         let found = match by {
-            By::Words(sought) => Some(format!("{{name words}} : ({})", sought.query())),
-            By::Parts(sought) => Some(format!("parts : ({})", sought.query())),
-            By::Name(text) => Named::new(text).query(),
+            Lookup::Words(sought) => Some(format!("{{name words}} : ({})", sought.query())),
+            Lookup::Parts(sought) => Some(format!("parts : ({})", sought.query())),
+            Lookup::Name(text) => NameQuery::new(text).query(),
         };
         let Some(found) = found else { return Ok(true) };
         let query = format!("subject : \"{kind}\" AND {found}");
@@ -143,11 +148,11 @@ impl<T: Connected> ReadLedger for T {
     fn find_events(
         &self,
         kind: &str,
-        sought: &Sought,
+        sought: &TermQuery,
         limit: usize,
-        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+        visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error> {
-        if !self.db().run(words::exists)? {
+        if !self.db().run(fts::exists)? {
             return Ok(());
         }
         let query = format!("subject : \"{kind}\" AND words : ({})", sought.query());
@@ -185,7 +190,7 @@ impl<T: Connected> ReadLedger for T {
         })
     }
 
-    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {
+    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error> {
         self.db().run(|conn| {
             let mut statement =
                 conn.prepare(&format!("SELECT {HEAD} FROM stream ORDER BY created_seq"))?;
@@ -193,7 +198,7 @@ impl<T: Connected> ReadLedger for T {
         })
     }
 
-    fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error> {
+    fn for_each_reply(&self, visit: &mut dyn FnMut(&str, &str) -> VisitFlow) -> Result<(), Error> {
         self.db().run(|conn| {
             let mut statement = conn.prepare("SELECT key, reply FROM idempotency ORDER BY key")?;
             until_break(statement.query([])?, |row| Ok(visit(text(row, 0)?, text(row, 1)?)))
@@ -215,7 +220,7 @@ impl<T: Connected> ReadLedger for T {
         })
     }
 
-    fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
+    fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
         let db = self.db();
         // A read transaction; dropping it ends it, because there is nothing to roll back.
         let _moment = db.conn.unchecked_transaction().map_err(|e| db.error(e))?;
@@ -230,7 +235,7 @@ pub(crate) fn scan_stream(
     db: &Db,
     stream: &StreamId,
     after_version: u64,
-) -> Result<Vec<Result<Recorded, Error>>, Error> {
+) -> Result<Vec<Result<RecordedEvent, Error>>, Error> {
     db.run(|conn| {
         let sql = format!(
             "SELECT {RECORD} FROM event WHERE stream = ?1 AND version > ?2 ORDER BY version"
@@ -239,7 +244,7 @@ pub(crate) fn scan_stream(
         let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
-            records.push(readable(row).map(RecordedRef::to_owned));
+            records.push(readable(row).map(RecordedEventRef::to_owned));
         }
         Ok(records)
     })
@@ -249,7 +254,7 @@ fn visit_records(
     db: &Db,
     after: u64,
     limit: u64,
-    visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
 ) -> Result<(), Error> {
     let sql = format!("SELECT {RECORD} FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2");
     visit_rows(db, &sql, params![int(after), int(limit)], visit)
@@ -260,7 +265,7 @@ fn visit_rows(
     db: &Db,
     sql: &str,
     params: impl Params,
-    visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
 ) -> Result<(), Error> {
     let mut fault = None;
     db.run(|conn| {
@@ -270,7 +275,7 @@ fn visit_rows(
             Ok(record) => Ok(visit(record)),
             Err(error) => {
                 fault = Some(error);
-                Ok(Visit::Break(()))
+                Ok(VisitFlow::Break(()))
             }
         })
     })?;
@@ -280,10 +285,10 @@ fn visit_rows(
 fn visit_cards(
     db: &Db,
     kind: &str,
-    half: Cursor,
+    half: ListCursor,
     left: &mut u64,
-    visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
-) -> rusqlite::Result<Option<Cursor>> {
+    visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
+) -> rusqlite::Result<Option<ListCursor>> {
     let sql = format!(
         "SELECT {HEAD}, card FROM stream
          WHERE kind = ?1 AND open = ?2 AND created_seq < ?3 ORDER BY created_seq DESC LIMIT ?4"
@@ -304,7 +309,7 @@ fn visit_cards(
 
 fn until_break(
     mut rows: Rows<'_>,
-    mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<Visit>,
+    mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<VisitFlow>,
 ) -> rusqlite::Result<()> {
     while let Some(row) = rows.next()? {
         if visit(row)?.is_break() {
@@ -314,7 +319,7 @@ fn until_break(
     Ok(())
 }
 
-fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedRef<'r>, Error> {
+fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>, Error> {
     rows::record(row)
         .map_err(|e| Error::Unreadable { seq: count(row, 0).unwrap_or(0), what: e.to_string() })
 }
@@ -322,21 +327,21 @@ fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedRef<'r>, Error> {
 fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {
     let head = rows::head(row)?;
     Ok(StreamState {
-        owed: rows::owed_by(&db.conn, &head.stream)?,
+        pending: rows::pending_of(&db.conn, &head.stream)?,
         snapshot: rows::snapshot(&db.conn, &head.stream)?,
-        card: lossy(row, 5)?.map(Cow::into_owned),
+        projection: lossy(row, 5)?.map(Cow::into_owned),
         head,
     })
 }
 
-fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<CardRef<'r>> {
-    Ok(CardRef {
+fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
+    Ok(ProjectionRef {
         stream: text(row, 0)?,
         version: count(row, 1)?,
         created_seq: count(row, 2)?,
         open: row.get(3)?,
         archived: row.get(4)?,
-        card: lossy(row, 5)?,
+        projection: lossy(row, 5)?,
     })
 }
 

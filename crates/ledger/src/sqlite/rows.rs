@@ -3,7 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
 use super::db::{count, int, text};
-use crate::{Moment, NewEvent, Owed, RecordedRef, Snapshot, StoredSnapshot, StreamHead, StreamId};
+use crate::{
+    ClockReading, NewEvent, PendingItem, RecordedEventRef, StoredSnapshot, StreamHead, StreamId,
+    StreamSnapshot,
+};
 
 /// The columns of [`record`], in its order.
 pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data";
@@ -11,7 +14,7 @@ pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
 /// The state of a stream that an append needs.
-pub(crate) struct Place {
+pub(crate) struct StreamPosition {
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) archived: bool,
@@ -24,19 +27,19 @@ pub(crate) struct StreamRow<'a> {
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) changed_ms: i64,
-    pub(crate) card: Option<&'a str>,
+    pub(crate) projection: Option<&'a str>,
 }
 
 /// The fields that all events of one write share.
-pub(crate) struct Frame<'a> {
+pub(crate) struct EventFrame<'a> {
     pub(crate) stream: &'a StreamId,
-    pub(crate) at: Moment,
+    pub(crate) at: ClockReading,
 }
 
-pub(crate) fn place(conn: &Connection, stream: &StreamId) -> Result<Option<Place>> {
+pub(crate) fn position(conn: &Connection, stream: &StreamId) -> Result<Option<StreamPosition>> {
     conn.prepare_cached("SELECT version, open, archive_file IS NOT NULL FROM stream WHERE id = ?1")?
         .query_row([stream.as_str()], |row| {
-            Ok(Place { version: count(row, 0)?, open: row.get(1)?, archived: row.get(2)? })
+            Ok(StreamPosition { version: count(row, 0)?, open: row.get(1)?, archived: row.get(2)? })
         })
         .optional()
 }
@@ -44,7 +47,7 @@ pub(crate) fn place(conn: &Connection, stream: &StreamId) -> Result<Option<Place
 /// Inserts events starting at a version; returns the `seq` assigned to each.
 pub(crate) fn insert_events(
     conn: &Connection,
-    frame: &Frame<'_>,
+    frame: &EventFrame<'_>,
     first_version: u64,
     events: &[NewEvent],
     mut inserted: impl FnMut(u64),
@@ -70,7 +73,7 @@ pub(crate) fn insert_events(
 }
 
 /// Inserts a record unchanged, including its `seq`.
-pub(crate) fn insert_record(conn: &Connection, record: RecordedRef<'_>) -> Result<()> {
+pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -101,14 +104,14 @@ pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()
         int(row.version),
         row.open,
         row.changed_ms,
-        row.card,
+        row.projection,
     ])
     .map(drop)
 }
 
 pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
     conn.prepare_cached("UPDATE stream SET version = ?2, changed_ms = ?3, card = ?4 WHERE id = ?1")?
-        .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.card,])
+        .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.projection,])
         .map(drop)
 }
 
@@ -127,10 +130,14 @@ pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>)
 }
 
 /// Replaces all pending items of a stream. An unchanged set, the common case, costs one read.
-pub(crate) fn replace_owed(conn: &Connection, stream: &StreamId, owed: &[Owed]) -> Result<()> {
-    let mut wanted: Vec<&Owed> = owed.iter().collect();
+pub(crate) fn replace_pending(
+    conn: &Connection,
+    stream: &StreamId,
+    owed: &[PendingItem],
+) -> Result<()> {
+    let mut wanted: Vec<&PendingItem> = owed.iter().collect();
     wanted.sort();
-    if owed_by(conn, stream)?.iter().eq(wanted) {
+    if pending_of(conn, stream)?.iter().eq(wanted) {
         return Ok(());
     }
     conn.prepare_cached("DELETE FROM owed WHERE stream = ?1")?.execute([stream.as_str()])?;
@@ -144,16 +151,16 @@ pub(crate) fn replace_owed(conn: &Connection, stream: &StreamId, owed: &[Owed]) 
     Ok(())
 }
 
-pub(crate) fn owed_by(conn: &Connection, stream: &StreamId) -> Result<Vec<Owed>> {
+pub(crate) fn pending_of(conn: &Connection, stream: &StreamId) -> Result<Vec<PendingItem>> {
     let mut statement = conn
         .prepare_cached("SELECT key, kind, due_mono_ms FROM owed WHERE stream = ?1 ORDER BY key")?;
-    statement.query_map([stream.as_str()], |row| owed(row, 0))?.collect()
+    statement.query_map([stream.as_str()], |row| pending_item(row, 0))?.collect()
 }
 
 /// Reads key, kind and due time, starting at a column.
-pub(crate) fn owed(row: &Row<'_>, from: usize) -> Result<Owed> {
+pub(crate) fn pending_item(row: &Row<'_>, from: usize) -> Result<PendingItem> {
     let due: Option<i64> = row.get(from + 2)?;
-    Ok(Owed {
+    Ok(PendingItem {
         key: row.get(from)?,
         kind: row.get(from + 1)?,
         due_mono_ms: due.map(i64::unsigned_abs),
@@ -164,7 +171,7 @@ pub(crate) fn put_snapshot(
     conn: &Connection,
     stream: &StreamId,
     version: u64,
-    snapshot: &Snapshot,
+    snapshot: &StreamSnapshot,
 ) -> Result<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO snapshot (stream, version, fold_version, data)
@@ -191,7 +198,7 @@ pub(crate) fn snapshot(conn: &Connection, stream: &StreamId) -> Result<Option<St
 fn stored_snapshot(row: &Row<'_>) -> Result<StoredSnapshot> {
     Ok(StoredSnapshot {
         version: count(row, 0)?,
-        snapshot: Snapshot { fold_version: row.get(1)?, data: row.get(2)? },
+        snapshot: StreamSnapshot { fold_version: row.get(1)?, data: row.get(2)? },
     })
 }
 
@@ -228,7 +235,7 @@ pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Resul
 pub(crate) fn record_at<T>(
     conn: &Connection,
     seq: u64,
-    visit: impl FnOnce(RecordedRef<'_>) -> T,
+    visit: impl FnOnce(RecordedEventRef<'_>) -> T,
 ) -> Result<Option<T>> {
     conn.prepare_cached(&format!("SELECT {RECORD} FROM event WHERE seq = ?1"))?
         .query_row([int(seq)], |row| Ok(visit(record(row)?)))
@@ -266,14 +273,14 @@ pub(crate) fn head(row: &Row<'_>) -> Result<StreamHead> {
 }
 
 /// Reads an event without copying it.
-pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedRef<'r>> {
-    Ok(RecordedRef {
+pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>> {
+    Ok(RecordedEventRef {
         seq: count(row, 0)?,
         stream: text(row, 1)?,
         version: count(row, 2)?,
         kind: text(row, 3)?,
         v: row.get(4)?,
-        at: Moment { wall_ms: row.get(5)?, mono_ms: count(row, 6)? },
+        at: ClockReading { wall_ms: row.get(5)?, mono_ms: count(row, 6)? },
         actor: text(row, 7)?,
         data: text(row, 8)?,
     })

@@ -5,26 +5,29 @@ use std::ops::ControlFlow;
 
 use super::archive;
 use super::db::Db;
+use super::fts;
 use super::ledger::SqliteReader;
 use super::read::scan_stream;
 use super::rows;
-use super::words;
-use crate::batch::json_fault;
-use crate::{Fold, Folded, Owed, ReadLedger, Recorded, StoredSnapshot, StreamHead, StreamId};
+use crate::batch::json_error;
+use crate::{
+    FoldFn, FoldedStream, PendingItem, ReadLedger, RecordedEvent, StoredSnapshot, StreamHead,
+    StreamId,
+};
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     pub streams: u64,
     pub records: u64,
     /// Snapshots from another version of the fold; they are unused, not wrong.
     pub stale_snapshots: u64,
-    pub differences: Vec<Difference>,
+    pub differences: Vec<LedgerMismatch>,
 }
 
 /// A mismatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct LedgerMismatch {
     /// The stream concerned; `None` for the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
@@ -33,14 +36,19 @@ pub struct Difference {
 }
 
 /// Checks one consistent state of the ledger. An unreadable record does not hide the others.
-pub fn verify(reader: &SqliteReader, fold: Fold<'_>) -> Result<Report, crate::Error> {
-    let mut check =
-        Check { db: &reader.db, reader, fold, kinds: BTreeSet::new(), report: Report::default() };
-    reader.frozen(&mut |_| check.run())?;
+pub fn verify(reader: &SqliteReader, fold: FoldFn<'_>) -> Result<VerifyReport, crate::Error> {
+    let mut check = LedgerCheck {
+        db: &reader.db,
+        reader,
+        fold,
+        kinds: BTreeSet::new(),
+        report: VerifyReport::default(),
+    };
+    reader.read_consistent(&mut |_| check.run())?;
     Ok(check.report)
 }
 
-impl Report {
+impl VerifyReport {
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()
     }
@@ -50,15 +58,15 @@ const RESTORE: &str = "restore a `provost ledger backup`, or import an export in
 const REBUILD: &str = "the events are right, but the cache is wrong: `provost ledger export`, then `import` into an empty home rebuilds it";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
-struct Check<'a> {
+struct LedgerCheck<'a> {
     db: &'a Db,
     reader: &'a SqliteReader,
-    fold: Fold<'a>,
+    fold: FoldFn<'a>,
     kinds: BTreeSet<(String, u16)>,
-    report: Report,
+    report: VerifyReport,
 }
 
-impl Check<'_> {
+impl LedgerCheck<'_> {
     fn run(&mut self) {
         self.integrity();
         self.load_kinds();
@@ -68,7 +76,7 @@ impl Check<'_> {
             ControlFlow::Continue(())
         });
         if let Err(error) = visited {
-            self.found(None, format!("not all streams can be listed: {error}"), RESTORE);
+            self.report(None, format!("not all streams can be listed: {error}"), RESTORE);
         }
         for head in &heads {
             self.stream(head);
@@ -76,8 +84,8 @@ impl Check<'_> {
         self.strays();
     }
 
-    fn found(&mut self, stream: Option<&StreamId>, what: impl Into<String>, next: &'static str) {
-        self.report.differences.push(Difference {
+    fn report(&mut self, stream: Option<&StreamId>, what: impl Into<String>, next: &'static str) {
+        self.report.differences.push(LedgerMismatch {
             stream: stream.cloned(),
             what: what.into(),
             next,
@@ -90,10 +98,10 @@ impl Check<'_> {
             match self.texts(pragma) {
                 Ok(lines) => {
                     for line in lines.iter().filter(|line| *line != "ok") {
-                        self.found(None, format!("{pragma}: {line}"), RESTORE);
+                        self.report(None, format!("{pragma}: {line}"), RESTORE);
                     }
                 }
-                Err(error) => self.found(None, format!("{pragma}: {error}"), RESTORE),
+                Err(error) => self.report(None, format!("{pragma}: {error}"), RESTORE),
             }
         }
     }
@@ -101,7 +109,7 @@ impl Check<'_> {
     fn load_kinds(&mut self) {
         match self.db.run(rows::kinds) {
             Ok(kinds) => self.kinds = kinds.into_iter().map(|(kind, v, _)| (kind, v)).collect(),
-            Err(error) => self.found(None, error.to_string(), RESTORE),
+            Err(error) => self.report(None, error.to_string(), RESTORE),
         }
     }
 
@@ -116,12 +124,12 @@ impl Check<'_> {
     }
 
     /// All records of a stream, or `None` if some cannot be read; each of those is reported.
-    fn records(&mut self, head: &StreamHead) -> Option<Vec<Recorded>> {
+    fn records(&mut self, head: &StreamHead) -> Option<Vec<RecordedEvent>> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
             Ok(scanned) => scanned,
             Err(error) => {
-                self.found(Some(id), error.to_string(), RESTORE);
+                self.report(Some(id), error.to_string(), RESTORE);
                 return None;
             }
         };
@@ -130,7 +138,7 @@ impl Check<'_> {
         for record in scanned {
             match record {
                 Ok(record) => records.push(record),
-                Err(error) => self.found(Some(id), error.to_string(), RESTORE),
+                Err(error) => self.report(Some(id), error.to_string(), RESTORE),
             }
         }
         self.report.records += records.len() as u64;
@@ -142,24 +150,24 @@ impl Check<'_> {
         Some(records)
     }
 
-    fn unreadable(&mut self, id: &StreamId, records: &[Recorded]) -> bool {
+    fn unreadable(&mut self, id: &StreamId, records: &[RecordedEvent]) -> bool {
         let before = self.report.differences.len();
         for record in records {
             let seq = record.seq;
-            if let Some(why) = json_fault(&record.data) {
-                self.found(Some(id), format!("record {seq} is not JSON: {why}"), RESTORE);
+            if let Some(why) = json_error(&record.data) {
+                self.report(Some(id), format!("record {seq} is not JSON: {why}"), RESTORE);
             }
             if !self.kinds.contains(&(record.kind.clone(), record.v)) {
                 let what = format!("record {seq} has the unlisted kind `{}`", record.kind);
-                self.found(Some(id), what, RESTORE);
+                self.report(Some(id), what, RESTORE);
             }
         }
         self.report.differences.len() > before
     }
 
-    fn archived(&mut self, id: &StreamId, live: &[Recorded]) -> Option<Vec<Recorded>> {
+    fn archived(&mut self, id: &StreamId, live: &[RecordedEvent]) -> Option<Vec<RecordedEvent>> {
         if !live.is_empty() {
-            self.found(Some(id), "it is archived but still has events in the log", RESTORE);
+            self.report(Some(id), "it is archived but still has events in the log", RESTORE);
         }
         match archive::read(self.db, id) {
             Ok(records) => {
@@ -168,52 +176,52 @@ impl Check<'_> {
                 Some(records)
             }
             Err(error) => {
-                self.found(Some(id), error.to_string(), RESTORE);
+                self.report(Some(id), error.to_string(), RESTORE);
                 None
             }
         }
     }
 
     /// Whether versions are gapless, numbers increase, and the stream's row agrees.
-    fn sequence(&mut self, head: &StreamHead, records: &[Recorded]) -> bool {
+    fn sequence(&mut self, head: &StreamHead, records: &[RecordedEvent]) -> bool {
         let before = self.report.differences.len();
         let id = Some(&head.stream);
         for (version, record) in (1..).zip(records) {
             if record.version != version {
                 let what = format!("version {version} is missing, {} follows", record.version);
-                self.found(id, what, RESTORE);
+                self.report(id, what, RESTORE);
                 break;
             }
         }
         if !records.is_sorted_by(|a, b| a.seq < b.seq) {
-            self.found(id, "its events are not in the order of their numbers", RESTORE);
+            self.report(id, "its events are not in the order of their numbers", RESTORE);
         }
         if head.version != records.len() as u64 {
             let what = format!("its row says {} events, there are {}", head.version, records.len());
-            self.found(id, what, RESTORE);
+            self.report(id, what, RESTORE);
         }
         if records.first().map(|r| r.seq) != Some(head.created_seq) {
-            self.found(id, "its row names another first event", RESTORE);
+            self.report(id, "its row names another first event", RESTORE);
         }
         self.report.differences.len() == before
     }
 
-    fn caches(&mut self, head: &StreamHead, records: &[Recorded]) {
+    fn caches(&mut self, head: &StreamHead, records: &[RecordedEvent]) {
         let id = &head.stream;
         let folded = match (self.fold)(id, records) {
             Ok(folded) => folded,
             Err(why) => {
-                self.found(Some(id), format!("it cannot be folded: {why}"), UPGRADE);
+                self.report(Some(id), format!("it cannot be folded: {why}"), UPGRADE);
                 return;
             }
         };
         let state = match self.reader.stream(id) {
             Ok(Some(state)) => state,
-            Ok(None) => return self.found(Some(id), "its row is gone", RESTORE),
-            Err(error) => return self.found(Some(id), error.to_string(), RESTORE),
+            Ok(None) => return self.report(Some(id), "its row is gone", RESTORE),
+            Err(error) => return self.report(Some(id), error.to_string(), RESTORE),
         };
-        self.compare(id, &folded, head.open, &state.owed, state.card.as_deref());
-        self.words(head, &folded);
+        self.compare(id, &folded, head.open, &state.pending, state.projection.as_deref());
+        self.search_index(head, &folded);
         if let Some(stored) = &state.snapshot {
             self.snapshot(id, records, &folded, stored);
         }
@@ -221,61 +229,64 @@ impl Check<'_> {
 
     /// Checks that the stream's search index matches its events. A stream of an older program that
     /// is not indexed yet is not a mismatch.
-    fn words(&mut self, head: &StreamHead, folded: &Folded) {
+    fn search_index(&mut self, head: &StreamHead, folded: &FoldedStream) {
         let found = self.db.run(|conn| {
             let unindexed = "SELECT 1 FROM unindexed WHERE id = ?1";
-            Ok(!words::exists(conn)?
+            Ok(!fts::exists(conn)?
                 || rows::exists(conn, unindexed, [head.stream.as_str()])?
-                || words::has_stream(conn, head.created_seq, &folded.found_by)?)
+                || fts::has_stream(conn, head.created_seq, &folded.search_terms)?)
         });
         match found {
             Ok(true) => {}
-            Ok(false) => self.found(Some(&head.stream), "its search terms do not find it", REBUILD),
-            Err(error) => self.found(Some(&head.stream), error.to_string(), RESTORE),
+            Ok(false) => {
+                self.report(Some(&head.stream), "its search terms do not find it", REBUILD)
+            }
+            Err(error) => self.report(Some(&head.stream), error.to_string(), RESTORE),
         }
     }
 
     fn compare(
         &mut self,
         id: &StreamId,
-        folded: &Folded,
+        folded: &FoldedStream,
         open: bool,
-        owed: &[Owed],
+        owed: &[PendingItem],
         card: Option<&str>,
     ) {
         let word = |open| if open { "open" } else { "closed" };
         if folded.open != open {
             let what =
                 format!("it is stored as {}, its events say {}", word(open), word(folded.open));
-            self.found(Some(id), what, REBUILD);
+            self.report(Some(id), what, REBUILD);
         }
-        let mut wanted = folded.owed.clone();
+        let mut wanted = folded.pending.clone();
         wanted.sort();
         if wanted != owed {
-            let keys =
-                |owed: &[Owed]| owed.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ");
+            let keys = |owed: &[PendingItem]| {
+                owed.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ")
+            };
             let what = format!(
                 "its pending items are stored as [{}], its events say [{}]",
                 keys(owed),
                 keys(&wanted)
             );
-            self.found(Some(id), what, REBUILD);
+            self.report(Some(id), what, REBUILD);
         }
-        if folded.card.as_deref() != card {
-            self.found(Some(id), "its projection does not match its events", REBUILD);
+        if folded.projection.as_deref() != card {
+            self.report(Some(id), "its projection does not match its events", REBUILD);
         }
     }
 
     fn snapshot(
         &mut self,
         id: &StreamId,
-        records: &[Recorded],
-        folded: &Folded,
+        records: &[RecordedEvent],
+        folded: &FoldedStream,
         stored: &StoredSnapshot,
     ) {
         let Some(covered) = usize::try_from(stored.version).ok().and_then(|n| records.get(..n))
         else {
-            return self.found(Some(id), "its snapshot is ahead of its events", REBUILD);
+            return self.report(Some(id), "its snapshot is ahead of its events", REBUILD);
         };
         let then = if covered.len() == records.len() {
             Ok(folded.clone())
@@ -285,12 +296,12 @@ impl Check<'_> {
         match then.map(|folded| folded.snapshot) {
             Ok(Some(made)) if made == stored.snapshot => {}
             Ok(Some(made)) if made.fold_version == stored.snapshot.fold_version => {
-                self.found(Some(id), "its snapshot does not match its events", REBUILD);
+                self.report(Some(id), "its snapshot does not match its events", REBUILD);
             }
             Ok(_) => self.report.stale_snapshots += 1,
             Err(why) => {
                 let what = format!("it cannot be folded up to its snapshot: {why}");
-                self.found(Some(id), what, UPGRADE);
+                self.report(Some(id), what, UPGRADE);
             }
         }
     }
@@ -302,17 +313,17 @@ impl Check<'_> {
             Ok(names) => {
                 for name in names {
                     let id = StreamId::stored(name);
-                    self.found(Some(&id), "it has events but no row", RESTORE);
+                    self.report(Some(&id), "it has events but no row", RESTORE);
                 }
             }
-            Err(error) => self.found(None, error.to_string(), RESTORE),
+            Err(error) => self.report(None, error.to_string(), RESTORE),
         }
         let ends = self.db.run(|conn| Ok((rows::highest_seq(conn)?, rows::last_seq(conn)?)));
         if let Ok((highest, last)) = ends
             && highest > last
         {
             let what = format!("record {highest} is beyond the counter {last}");
-            self.found(None, what, RESTORE);
+            self.report(None, what, RESTORE);
         }
     }
 

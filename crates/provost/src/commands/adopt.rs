@@ -6,28 +6,29 @@ use std::{
 };
 
 use clap::Args;
-use provost_api::{ApiError, Client, OpenRequest};
-use provost_config::{Act, Flag, Resolved};
+use provost_api::{ApiError, Client, OpenSessionRequest};
+use provost_config::{Act, FlagSetting, Resolved};
 use provost_core::{
     ids::SessionId,
     session::{
-        Adopted, Afterwards, Agent, Driver, Exit0, Identity, Input, Pane, Reaction, Spec, Work,
+        AgentSpec, CommandStdin, Driver, ExitZeroPolicy, ExternalAgent, OnFinish, ProcessIdentity,
+        Reaction, SessionSpec, TmuxPane, WorkLocation,
     },
     verdict::EmptyDiff,
 };
 use serde_json::Value;
 
 use super::{
-    change::KeyArgs,
-    found::{self, Found, Given},
+    discovery::{self, AgentSelector, DiscoveredAgent},
+    mutation::KeyArgs,
     spawn::{
-        self,
-        chosen::{bounds, budget, session_hooks},
-        label, place,
+        self, label,
+        spec_from_config::{bounds, budget, session_hooks},
+        worktree,
     },
 };
 use crate::{
-    cli::Outcome, clock, context::Context, error::usage, settings, target, trust::Asking, ui,
+    cli::CliResult, clock, context::Context, error::usage, settings, target, trust::TrustPrompt, ui,
 };
 
 /// Supervise an agent that Provost did not start
@@ -69,29 +70,30 @@ pub(crate) struct AdoptArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &AdoptArgs) -> Outcome {
-    let given = Given {
+pub(crate) fn run(context: &Context, args: &AdoptArgs) -> CliResult {
+    let given = AgentSelector {
         pid: args.pid,
         rollout: args.rollout.clone(),
         pane: args.tmux.clone(),
         thread: args.thread.clone(),
     };
-    let found = found::one(context, &given)?;
-    let id = clock::mint();
+    let found = discovery::find_agent(context, &given)?;
+    let id = clock::new_id();
     let client = context.daemon()?;
     let mut spec = spec(context, args, SessionId(id), &found)?;
-    spec.warnings.extend(args.name.as_deref().and_then(|name| namesake(&client, name)));
+    spec.warnings.extend(args.name.as_deref().and_then(|name| same_name_warning(&client, name)));
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the session: {why}")))?;
-    let request = OpenRequest { id: Some(id.to_string()), spec };
+    let request = OpenSessionRequest { id: Some(id.to_string()), spec };
     let reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
-    spawn::opened(context, reply)
+    spawn::show_opened(context, reply)
 }
 
 /// Returns a warning if another live session has the same name, because commands could not tell them apart.
-fn namesake(client: &Client, name: &str) -> Option<String> {
-    let other = target::find(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
-    let id = ui::short(&other.id);
+fn same_name_warning(client: &Client, name: &str) -> Option<String> {
+    let other =
+        target::find_session(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
+    let id = ui::short_id(&other.id);
     Some(format!("session {id} has the same name; use IDs to tell them apart"))
 }
 
@@ -99,42 +101,42 @@ fn spec(
     context: &Context,
     args: &AdoptArgs,
     id: SessionId,
-    found: &Found,
-) -> Result<Spec, ApiError> {
+    found: &DiscoveredAgent,
+) -> Result<SessionSpec, ApiError> {
     let seen = args.cwd.clone().or_else(|| found.cwd.clone());
     let cwd = spawn::spec::directory(context, seen.as_deref())?;
-    works_there(&cwd, found)?;
+    check_cwd(&cwd, found)?;
     let stale = args.stale_after.as_deref();
-    let flags: Vec<Flag> = stale
+    let flags: Vec<FlagSetting> = stale
         .map(|text| settings::flag_text("--stale-after", "session.stale_after", text))
         .into_iter()
         .collect();
-    let wanted = settings::Wanted { flags, ..Default::default() };
-    let config = settings::load_to_start(context, &cwd, wanted, Asking::AtTerminal)?;
-    let project = settings::project_top(&cwd).map(|top| place::text(&top)).transpose()?;
+    let wanted = settings::ConfigInputs { flags, ..Default::default() };
+    let config = settings::load_to_start(context, &cwd, wanted, TrustPrompt::AtTerminal)?;
+    let project = settings::project_top(&cwd).map(|top| worktree::path_text(&top)).transpose()?;
     let name = format!("{}-{}", found.agent, id.short());
-    Ok(Spec {
+    Ok(SessionSpec {
         name: args.name.clone().unwrap_or(name),
         role: args.role.clone(),
         project,
-        cwd: place::text(&cwd)?,
+        cwd: worktree::path_text(&cwd)?,
         agent: agent(found),
         instruction: None,
-        work: Work::Plain,
+        work: WorkLocation::Plain,
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: Exit0::SaysNothing,
-        afterwards: Afterwards::Park,
+        exit0: ExitZeroPolicy::SaysNothing,
+        afterwards: OnFinish::Park,
         bounds: bounds(&config),
         budget: budget(&config),
         policy: Default::default(),
         hooks: session_hooks(&config)?,
         reactions: reactions(&config, found.driver())?,
-        warnings: found.lacks(),
+        warnings: found.limitations(),
         run: None,
         task: None,
         adopted: Some(Box::new(adopted(found)?)),
@@ -142,7 +144,7 @@ fn spec(
 }
 
 /// Rejects a `--cwd` that contradicts the observed directory.
-fn works_there(given: &Path, found: &Found) -> Result<(), ApiError> {
+fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
     let same =
         |seen: &PathBuf| std::fs::canonicalize(seen).ok() == std::fs::canonicalize(given).ok();
     match &found.cwd {
@@ -163,36 +165,36 @@ fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiErro
     spawn::reactions::build(&config, driver, nobody)
 }
 
-fn agent(found: &Found) -> Agent {
-    Agent {
+fn agent(found: &DiscoveredAgent) -> AgentSpec {
+    AgentSpec {
         name: found.agent.clone(),
         driver: found.driver(),
         argv: found.argv.clone(),
         env: BTreeMap::new(),
         pass_env: Vec::new(),
         own_env: Vec::new(),
-        input: Input::Closed,
+        input: CommandStdin::Closed,
         settings: Default::default(),
         version: found.version.clone(),
         carried: Default::default(),
     }
 }
 
-fn adopted(found: &Found) -> Result<Adopted, ApiError> {
-    let process = found.process.as_ref().map(|process| Identity {
+fn adopted(found: &DiscoveredAgent) -> Result<ExternalAgent, ApiError> {
+    let process = found.process.as_ref().map(|process| ProcessIdentity {
         pid: i32::try_from(process.pid).unwrap_or(0),
         start_time: process.start_time,
         boot_id: process.boot_id.clone(),
     });
     let pane = found.pane.as_ref();
-    let pane = pane.map(|pane| Pane {
+    let pane = pane.map(|pane| TmuxPane {
         socket: pane.socket.clone(),
         id: pane.id.clone(),
         server: Some(pane.server),
     });
-    Ok(Adopted {
+    Ok(ExternalAgent {
         process,
-        rollout: found.rollout.as_deref().map(place::text).transpose()?,
+        rollout: found.rollout.as_deref().map(worktree::path_text).transpose()?,
         pane,
         thread: found.thread.clone(),
     })

@@ -12,8 +12,8 @@ use clap::Args;
 use provost_api::{ApiError, ReportRequest};
 use serde_json::Value;
 
-use super::telling;
-use crate::{cli::Outcome, context::Context, error::usage};
+use super::report_delivery;
+use crate::{cli::CliResult, context::Context, error::usage};
 
 /// The most input that is read; the transcript has the rest of a longer event.
 const MAX_INPUT: u64 = 256 << 10;
@@ -23,13 +23,13 @@ const MAX_INPUT: u64 = 256 << 10;
 #[command(after_help = "Examples:\n  provost agent-hook < hook.json")]
 pub(crate) struct AgentHookArgs {}
 
-pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> Outcome {
+pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> CliResult {
     // The agent would treat a nonzero exit status as an objection.
-    tell(context).ok();
+    forward_hook(context).ok();
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(context: &Context) -> Result<(), ApiError> {
+fn forward_hook(context: &Context) -> Result<(), ApiError> {
     let mut input = Vec::new();
     let read = stdin().lock().take(MAX_INPUT).read_to_end(&mut input);
     read.map_err(|why| usage(format!("cannot read standard input: {why}")))?;
@@ -37,6 +37,6 @@ fn tell(context: &Context) -> Result<(), ApiError> {
         .map_err(|why| usage(format!("standard input is not valid JSON: {why}")))?;
     let key = format!("hook-{}", blake3::hash(&input).to_hex());
     let mut request = ReportRequest { hook: Some(hook), ..ReportRequest::default() };
-    telling::sign(context, &mut request);
-    telling::tell(context, &request, &key).map(drop)
+    report_delivery::add_identity(context, &mut request);
+    report_delivery::deliver(context, &request, &key).map(drop)
 }

@@ -3,14 +3,14 @@
 use std::{io::IsTerminal as _, path::PathBuf};
 
 use clap::Args;
-use provost_api::{AnswerRequest, ApiError, Code, RequestRow, SessionRow};
+use provost_api::{AnswerRequest, ApiError, ErrorCode, RequestRow, SessionRow};
 
 use super::{
-    asking,
-    change::{KeyArgs, change, while_it_waits},
     input,
+    mutation::{KeyArgs, change, input_commands},
+    prompt_user,
 };
-use crate::{cli::Outcome, context::Context, error::usage, target, ui};
+use crate::{cli::CliResult, context::Context, error::usage, target, ui};
 
 /// Answer a question from an agent
 ///
@@ -39,41 +39,41 @@ pub(crate) struct AnswerArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &AnswerArgs) -> CliResult {
     let (session, no) = split(&args.request);
-    let row = target::find_working(&context.daemon()?, session)?;
+    let row = target::find_active_session(&context.daemon()?, session)?;
     let request = match choose(&row, no) {
         Err(error) if args.key.is_given() || no.is_some() => {
-            let given = given(args, None)?;
-            return repeat(context, &row, no, given, &args.key, error);
+            let given = read_answer(args, None)?;
+            return repeat_change(context, &row, no, given, &args.key, error);
         }
         chosen => chosen?,
     };
     let answer = AnswerRequest {
         request: request.id.clone(),
         revision: args.revision.unwrap_or(request.revision),
-        ..given(args, Some(request))?
+        ..read_answer(args, Some(request))?
     };
     change(context, &row.id, "answer", &answer, &args.key)
 }
 
 /// Reads the answer from the chosen source, if the request accepts that kind of answer.
-fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerRequest, ApiError> {
+fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerRequest, ApiError> {
     if let Some(request) = request {
-        refuse_what_is_no_answer(args, request)?;
+        reject_invalid_answer(args, request)?;
     }
     let text = |text: String| AnswerRequest { text: Some(text), ..AnswerRequest::default() };
     let answers = |answers| AnswerRequest { answers: Some(answers), ..AnswerRequest::default() };
     match (&args.text, &args.answers, request) {
-        (Some(given), _, _) => Ok(text(input::text(given)?)),
-        (None, Some(file), _) => Ok(answers(asking::from_file(file)?)),
+        (Some(given), _, _) => Ok(text(input::read_text(given)?)),
+        (None, Some(file), _) => Ok(answers(prompt_user::from_file(file)?)),
         (None, None, Some(request)) if std::io::stdin().is_terminal() => {
             match request.questions.as_slice() {
-                [] | [_] => Ok(text(asking::one(request)?)),
-                _ => Ok(answers(asking::each(request)?)),
+                [] | [_] => Ok(text(prompt_user::prompt_one(request)?)),
+                _ => Ok(answers(prompt_user::prompt_each(request)?)),
             }
         }
-        (None, None, _) if args.secret => Ok(text(input::text("-")?)),
+        (None, None, _) if args.secret => Ok(text(input::read_text("-")?)),
         (None, None, _) => {
             let error =
                 usage("no answer given: pass a text, or run this on a terminal to be prompted");
@@ -83,7 +83,7 @@ fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerReques
 }
 
 /// Rejects an answer to an approval, and a secret passed as an argument, which other users could see.
-fn refuse_what_is_no_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
+fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == "approval" {
         let message = "the request is an approval: approve or deny it";
         return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
@@ -100,14 +100,14 @@ fn refuse_what_is_no_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(
 /// Repeats a change that was already made under the same key: the daemon returns the recorded reply, even if the
 /// request was settled since. Without such a record the daemon reports what became of the request, because nothing
 /// open has this revision.
-pub(super) fn repeat(
+pub(super) fn repeat_change(
     context: &Context,
     row: &SessionRow,
     no: Option<u32>,
     given: AnswerRequest,
     key: &KeyArgs,
     error: ApiError,
-) -> Outcome {
+) -> CliResult {
     let request = format!("{}.q{}", row.id, no.unwrap_or(1));
     let answer = AnswerRequest { request, revision: u32::MAX, ..given };
     change(context, &row.id, "answer", &answer, key).map_err(|told| match no {
@@ -124,13 +124,16 @@ pub(super) fn split(request: &str) -> (&str, Option<u32>) {
 }
 
 fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
-    let id = ui::short(&row.id);
+    let id = ui::short_id(&row.id);
     let status = format!("provost status {id}");
     match (no, row.requests.as_slice()) {
         (Some(no), open) => {
             open.iter().find(|request| split(&request.id).1 == Some(no)).ok_or_else(|| {
-                ApiError::new(Code::NotFound, format!("session {id} has no open request q{no}"))
-                    .next(status)
+                ApiError::new(
+                    ErrorCode::NotFound,
+                    format!("session {id} has no open request q{no}"),
+                )
+                .next(status)
             })
         }
         (None, [only]) => Ok(only),
@@ -146,7 +149,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
 }
 
 fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
-    let refused = |message| ApiError::new(Code::Refused, message);
+    let refused = |message| ApiError::new(ErrorCode::Refused, message);
     if row.state != "needs_input" {
         return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
@@ -157,7 +160,7 @@ fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
         ),
         _ => format!("session {id} needs input, but has no open request; send it a message"),
     };
-    while_it_waits(row, id).into_iter().fold(refused(message), ApiError::next)
+    input_commands(row, id).into_iter().fold(refused(message), ApiError::next)
 }
 
 #[cfg(test)]
@@ -165,14 +168,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_named_by_session_and_number() {
+    fn request_is_split_into_session_and_number() {
         assert_eq!(split("deadbeef.q12"), ("deadbeef", Some(12)));
         assert_eq!(split("deadbeef"), ("deadbeef", None));
         assert_eq!(split("my.quest"), ("my.quest", None));
     }
 
     #[test]
-    fn what_takes_no_answer_is_not_sent_in_a_circle() {
+    fn plain_command_needing_input_suggests_resolve() {
         let row = ui::test_session("x", "needs_input");
         let error = choose(&row, None).unwrap_err();
         assert!(error.message.contains("plain command"), "{}", error.message);

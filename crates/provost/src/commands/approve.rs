@@ -4,26 +4,26 @@ use std::path::Path;
 
 use clap::Args;
 use provost_api::{
-    AnswerRequest, ApiError, ApprovalRow, ApproveRunRequest, Code, Decision, RejectRunRequest,
-    RequestRow, RunRow, SessionRow, StandingTaskRow,
+    AnswerRequest, ApiError, ApprovalDecision, ApprovalRow, ApproveRunRequest, ErrorCode,
+    RejectRunRequest, RequestRow, RunRow, SessionRow, TeamRow,
 };
-use provost_core::task::Command;
+use provost_core::team::TeamCommand;
 use provost_git::{Oid, files_at};
-use provost_trust::Content;
+use provost_trust::TrustContent;
 
 use super::{
-    answer::{repeat, split},
-    change::{KeyArgs, change, change_run},
+    answer::{repeat_change, split},
     input,
-    spawn::place,
-    tasking::Meant,
+    mutation::{KeyArgs, change, change_run},
+    spawn::worktree,
+    task_args::TeamTarget,
 };
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::{chain, usage},
     target,
-    trust::{self, Subject},
+    trust::{self, TrustSubject},
     ui,
 };
 
@@ -39,7 +39,7 @@ use crate::{
 )]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
-    which: Which,
+    which: RequestSelector,
     /// Also allow the same action for the rest of the session
     #[arg(long)]
     session: bool,
@@ -55,7 +55,7 @@ pub(crate) struct ApproveArgs {
 )]
 pub(crate) struct DenyArgs {
     #[command(flatten)]
-    which: Which,
+    which: RequestSelector,
     /// Reason for denying a plan or a landing
     #[arg(long, value_name = "TEXT")]
     because: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) struct DenyArgs {
 
 /// The request to decide
 #[derive(Debug, Args)]
-struct Which {
+struct RequestSelector {
     /// Request ID; a session or run also works if only one of its requests fits
     #[arg(value_parser = input::parse_name)]
     request: String,
@@ -74,13 +74,14 @@ struct Which {
     key: KeyArgs,
 }
 
-pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
-    let decision = if args.session { Decision::ApproveForSession } else { Decision::Approve };
+pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> CliResult {
+    let decision =
+        if args.session { ApprovalDecision::ApproveForSession } else { ApprovalDecision::Approve };
     if let Some(run) = waiting_run(context, &args.which.request)? {
         if args.session {
             let message = "--session applies to an agent's request, but here the run itself waits for approval";
             return Err(usage(message)
-                .next(format!("provost approve {}", ui::short(&run.id)))
+                .next(format!("provost approve {}", ui::short_id(&run.id)))
                 .into());
         }
         return approve_run(context, &run, &args.which.key);
@@ -88,19 +89,21 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     match waiting_team(context, &args.which.request)? {
         Some(team) => {
             let commands = team.awaits_consent.clone();
-            context.ui.talk(&format!("approved commands: {}", ui::clean(&commands.join("; "))));
-            let command = Command::ApproveCommands { commands };
-            Meant::named(&team.id).change(context, &command, &args.which.key)
+            context
+                .ui
+                .notice(&format!("approved commands: {}", ui::escape_line(&commands.join("; "))));
+            let command = TeamCommand::ApproveCommands { commands };
+            TeamTarget::new(&team.id).change(context, &command, &args.which.key)
         }
         None => decide(context, &args.which, decision),
     }
 }
 
 /// Approves exactly the content that the run displays.
-fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> Outcome {
+fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
     let approval = run.approval.clone().unwrap_or_default();
     if !approval.files.is_empty() {
-        context.ui.talk(&format!("approved: {}", ui::clean(&approval.files.join(", "))));
+        context.ui.notice(&format!("approved: {}", ui::escape_line(&approval.files.join(", "))));
     }
     let request = ApproveRunRequest { landing: approval.commit.clone() };
     let approved = change_run(context, &run.id, "approve", &request, key)?;
@@ -119,28 +122,28 @@ fn trust_approved_content(
     approved: &ApprovalRow,
 ) -> Result<(), ApiError> {
     let (Some(onto), Some(commit)) = (&approved.onto, &approved.commit) else { return Ok(()) };
-    let (git, project) = place::project_at(context, Path::new(&run.project))
-        .map_err(|why| chain(Code::BadRequest, "cannot read the project", &why))?;
-    let content = |commit: &str| -> Result<Option<Content>, ApiError> {
+    let (git, project) = worktree::project_at(context, Path::new(&run.project))
+        .map_err(|why| chain(ErrorCode::BadRequest, "cannot read the project", &why))?;
+    let content = |commit: &str| -> Result<Option<TrustContent>, ApiError> {
         let unread = |why: &dyn std::error::Error| {
-            chain(Code::BadRequest, "cannot read the approved content", why)
+            chain(ErrorCode::BadRequest, "cannot read the approved content", why)
         };
         let commit = Oid::new(commit).map_err(|why| unread(&why))?;
         let files = files_at(&git, &project, &commit, provost_trust::is_relevant);
         let files = files.map_err(|why| unread(&why))?;
         Ok(files.map(|files| {
-            Content::from_files(files.into_iter().map(|file| (file.path, file.content)))
+            TrustContent::from_files(files.into_iter().map(|file| (file.path, file.content)))
         }))
     };
     let (Some(before), Some(after)) = (content(onto)?, content(commit)?) else { return Ok(()) };
-    if approved.truncated || !trust::is_agreed(&context.environment, &project.top, &before)? {
+    if approved.truncated || !trust::is_trusted(&context.environment, &project.top, &before)? {
         return Ok(());
     }
-    let subject = Subject { path: project.top.clone(), content: after };
+    let subject = TrustSubject { path: project.top.clone(), content: after };
     trust::record(&context.environment, &subject)
 }
 
-pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
+pub(crate) fn deny(context: &Context, args: &DenyArgs) -> CliResult {
     let because = args.because.as_deref();
     match (waiting_run(context, &args.which.request)?, because) {
         (Some(run), because) => {
@@ -154,15 +157,15 @@ pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
                 "--because applies to a run, but no run with this name waits for approval";
             Err(usage(message).next(format!("provost status {}", args.which.request)).into())
         }
-        (None, None) => decide(context, &args.which, Decision::Deny),
+        (None, None) => decide(context, &args.which, ApprovalDecision::Deny),
     }
 }
 
 /// Returns the named team if commands of its members are pending approval.
-fn waiting_team(context: &Context, named: &str) -> Result<Option<StandingTaskRow>, ApiError> {
-    match Meant::named(named).find(context) {
+fn waiting_team(context: &Context, named: &str) -> Result<Option<TeamRow>, ApiError> {
+    match TeamTarget::new(named).find(context) {
         Ok(team) => Ok((!team.awaits_consent.is_empty()).then_some(team)),
-        Err(error) if matches!(error.code, Code::NotFound | Code::BadRequest) => Ok(None),
+        Err(error) if matches!(error.code, ErrorCode::NotFound | ErrorCode::BadRequest) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -171,19 +174,19 @@ fn waiting_team(context: &Context, named: &str) -> Result<Option<StandingTaskRow
 fn waiting_run(context: &Context, named: &str) -> Result<Option<RunRow>, ApiError> {
     match target::find_run(&context.daemon()?, named) {
         Ok(run) => Ok(Some(run).filter(|run| run.awaits_approval)),
-        Err(error) if error.code == Code::NotFound => Ok(None),
-        Err(error) if error.code == Code::BadRequest => Ok(None),
+        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+        Err(error) if error.code == ErrorCode::BadRequest => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
+fn decide(context: &Context, which: &RequestSelector, decision: ApprovalDecision) -> CliResult {
     let (session, no) = split(&which.request);
-    let row = target::find_working(&context.daemon()?, session)?;
+    let row = target::find_active_session(&context.daemon()?, session)?;
     let decided = AnswerRequest { decision: Some(decision), ..AnswerRequest::default() };
     let request = match choose(&row, no, decision) {
         Err(error) if which.key.is_given() || no.is_some() => {
-            return repeat(context, &row, no, decided, &which.key, error);
+            return repeat_change(context, &row, no, decided, &which.key, error);
         }
         chosen => chosen?,
     };
@@ -195,9 +198,13 @@ fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
     change(context, &row.id, "answer", &decided, &which.key)
 }
 
-fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&RequestRow, ApiError> {
-    let id = ui::short(&row.id);
-    let denies = decision == Decision::Deny;
+fn choose(
+    row: &SessionRow,
+    no: Option<u32>,
+    decision: ApprovalDecision,
+) -> Result<&RequestRow, ApiError> {
+    let id = ui::short_id(&row.id);
+    let denies = decision == ApprovalDecision::Deny;
     let meant = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
         None => request.kind == "approval" || (denies && request.can_be_denied()),
@@ -207,7 +214,8 @@ fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&Requ
         [only] => Ok(only),
         [] => {
             let message = format!("session {id} has no pending approval");
-            let error = ApiError::new(Code::Refused, message).next(format!("provost status {id}"));
+            let error =
+                ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"));
             Err(row.requests.iter().fold(error, |e, request| e.next(request.answer_command())))
         }
         several => {

@@ -11,13 +11,13 @@ use std::{
 };
 
 use clap::Args;
-use provost_agents::models::offers;
-use provost_api::{ApiError, Client, Code, SessionRow};
+use provost_agents::models::model_upgrades;
+use provost_api::{ApiError, Client, ErrorCode, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
     session::Driver,
-    text::shell_word,
+    text::shell_quote,
 };
 use provost_drivers::codex::LISTENS;
 use provost_engine::shell::{
@@ -25,28 +25,28 @@ use provost_engine::shell::{
     codex::{self, SCRUBBED_VARIABLES},
 };
 use provost_holder::{
-    Looked,
-    client::viewport::{Left, Shown},
-    look,
+    LaunchState,
+    client::viewport::{ProgramViewEnd, ViewportExit},
+    inspect,
 };
 use rustix::process::{ioctl_tiocsctty, setsid};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{change::next_commands, input};
+use super::{input, mutation::next_commands};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     daemon::must_be_operator,
     error::{chain, usage},
-    follow::{self, Of},
-    home::Home,
+    follow::{self, EventFilter},
+    home::ProvostHome,
     target, ui,
-    viewport::{IN_WINDOW, OwnWindow, Viewport},
+    viewport::{CurrentWindow, IN_WINDOW, TmuxViewport},
 };
 
 /// The option that connects Codex's screen to another Codex process.
-const REMOTE: &str = "--remote";
+const REMOTE_OPTION: &str = "--remote";
 
 /// Open an agent's own screen on its live conversation
 ///
@@ -74,12 +74,12 @@ pub(crate) struct AttachArgs {
     in_window: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
     // On the screen an agent could answer and approve its own requests.
     must_be_operator(&client)?;
-    let row = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
+    let row = args.id.as_deref().map(|id| target::find_session(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
     if args.tmux {
         return in_tmux(context, &home, row.as_ref(), args.print);
@@ -87,14 +87,15 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     // clap guarantees a session here.
     let Some(row) = row else { return Err(usage("name a session").into()) };
     if has_terminal(&row) {
-        let row = started(&client, row)?;
-        let window = args.in_window.then(|| OwnWindow::around(&home, &context.environment));
-        return sit_down(context, &place, &row, args.print, window);
+        let row = wait_until_started(&client, row)?;
+        let window =
+            args.in_window.then(|| CurrentWindow::from_environment(&home, &context.environment));
+        return attach_terminal(context, &place, &row, args.print, window);
     }
     let attached = attachable(&row)?;
-    listening(&place, &row, attached.launch)?;
-    let mut screen = NativeScreen::of(&place, &row, &attached);
-    screen.keep_the_model();
+    check_listening(&place, &row, attached.launch)?;
+    let mut screen = NativeScreen::new(&place, &row, &attached);
+    screen.disable_model_upgrade_prompt();
     if context.ui.json {
         context.ui.result(screen.as_json(), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -104,20 +105,22 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(&row)?;
-    context.ui.talk(HOW_TO_LEAVE);
+    context.ui.notice(DETACH_HINT);
     match screen.run(&place, attached.launch)? {
         // Codex's exit status only says that its screen was closed.
-        Shown::Detached | Shown::Exited(_) => detached(context, &client, &row.id),
-        Shown::Over => Err(ended(&attached.launch.session.short()).into()),
+        ProgramViewEnd::Detached | ProgramViewEnd::Exited(_) => {
+            report_detached(context, &client, &row.id)
+        }
+        ProgramViewEnd::Over => Err(ended(&attached.launch.session.short()).into()),
     }
 }
 
 /// Printed when a user attaches.
-const HOW_TO_LEAVE: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
+const DETACH_HINT: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
 
 /// Reports the state of the session after the user detached.
-fn detached(context: &Context, client: &Client, id: &str) -> Outcome {
-    let row = target::find(client, id)?;
+fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
+    let row = target::find_session(client, id)?;
     let (said, next) = match (row.terminal, ui::is_interrupted(&row)) {
         (true, _) => ("detached; the session has ended", next_commands(&row)),
         (false, true) => (
@@ -125,31 +128,31 @@ fn detached(context: &Context, client: &Client, id: &str) -> Outcome {
             next_commands(&row),
         ),
         (false, false) => {
-            let short = ui::short(id);
+            let short = ui::short_id(id);
             let next = [format!("provost status {short}"), format!("provost attach {short}")];
             ("detached; the agent keeps running", next.to_vec())
         }
     };
-    context.ui.talk(said);
+    context.ui.notice(said);
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
 fn has_terminal(row: &SessionRow) -> bool {
-    Driver::ALL.iter().any(|driver| driver.has_terminal() && driver.word() == row.driver)
+    Driver::ALL.iter().any(|driver| driver.has_terminal() && driver.as_str() == row.driver)
 }
 
 /// Shows the agent's own terminal.
-fn sit_down(
+fn attach_terminal(
     context: &Context,
     place: &shell::Home,
     row: &SessionRow,
     print: bool,
-    window: Option<OwnWindow>,
-) -> Outcome {
-    let id = ui::short(&row.id);
+    window: Option<CurrentWindow>,
+) -> CliResult {
+    let id = ui::short_id(&row.id);
     refuse_adopted(row, &id)?;
-    let launch = running(row, &id)?;
+    let launch = running_launch(row, &id)?;
     let command = attach_command(context, &row.id)?;
     if context.ui.json {
         context.ui.result(json!({"command": command}), &[])?;
@@ -160,10 +163,10 @@ fn sit_down(
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(row)?;
-    context.ui.talk(HOW_TO_LEAVE);
+    context.ui.notice(DETACH_HINT);
     match terminal::show(&place.launch(launch), window)? {
-        Left::Detached => context.ui.talk("detached; the agent keeps running"),
-        Left::Ended => context.ui.talk(&format!("session {id}'s terminal has ended")),
+        ViewportExit::Detached => context.ui.notice("detached; the agent keeps running"),
+        ViewportExit::Ended => context.ui.notice(&format!("session {id}'s terminal has ended")),
     }
     context.ui.next(&[format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
@@ -173,14 +176,14 @@ fn sit_down(
 fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     let home = context.home()?.path.display().to_string();
     let program = std::env::current_exe().map_err(|why| {
-        ApiError::new(Code::Internal, format!("cannot find the path of this program: {why}"))
+        ApiError::new(ErrorCode::Internal, format!("cannot find the path of this program: {why}"))
     })?;
-    let (home, program) = (shell_word(&home), shell_word(&program.display().to_string()));
+    let (home, program) = (shell_quote(&home), shell_quote(&program.display().to_string()));
     Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
 /// Waits until a starting agent runs.
-fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
+fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
     let starts = |row: &SessionRow| {
         let phase = row.launches.last().map(|launch| launch.phase.as_str());
         matches!(phase, None | Some("owed")) && !row.terminal
@@ -188,25 +191,30 @@ fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
     if !starts(&row) {
         return Ok(row);
     }
-    let events = follow::aside(Of::Session(row.id.clone()), 0)?;
+    let events = follow::follow_in_background(EventFilter::Session(row.id.clone()), 0)?;
     loop {
-        let row = target::find(client, &row.id)?;
+        let row = target::find_session(client, &row.id)?;
         if !starts(&row) {
             return Ok(row);
         }
-        let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
+        let ended = || ApiError::new(ErrorCode::Unreachable, "the event stream has ended");
         events.recv().map_err(|_| ended())??;
     }
 }
 
 /// Shows a session, or all sessions with a window, in Provost's own tmux server.
-fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool) -> Outcome {
-    let viewport = Viewport::prepare(context)?;
+fn in_tmux(
+    context: &Context,
+    home: &ProvostHome,
+    row: Option<&SessionRow>,
+    print: bool,
+) -> CliResult {
+    let viewport = TmuxViewport::prepare(context)?;
     let window = match row {
         None => None,
         Some(row) => {
-            may_be_shown(row)?;
-            Some(viewport.window(&row.id, &row.name)?)
+            check_showable(row)?;
+            Some(viewport.open_window(&row.id, &row.name)?)
         }
     };
     let words = viewport.attach_command(window.as_ref());
@@ -216,18 +224,18 @@ fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool
         return Ok(ExitCode::SUCCESS);
     }
     if print {
-        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
         context.ui.line(&words.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
-    Err(viewport.attach(window.as_ref(), row.map(|row| ui::short(&row.id)).as_deref()).into())
+    Err(viewport.attach(window.as_ref(), row.map(|row| ui::short_id(&row.id)).as_deref()).into())
 }
 
 /// Checks that there is a screen to show. The window itself waits for an agent that is still starting.
-fn may_be_shown(row: &SessionRow) -> Result<(), ApiError> {
-    let id = ui::short(&row.id);
+fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
+    let id = ui::short_id(&row.id);
     refuse_adopted(row, &id)?;
-    match running(row, &id) {
+    match running_launch(row, &id) {
         Ok(_) => Ok(()),
         Err(_) if !row.terminal && row.launches.len() < 2 => Ok(()),
         Err(why) => Err(why),
@@ -240,34 +248,34 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
             format!("session {id} runs outside Provost; its screen is where it was started");
         let there = if row.terminal { None } else { row.screen.clone() };
         let next = there.unwrap_or_else(|| format!("provost status {id}"));
-        return Err(ApiError::new(Code::Refused, message).next(next));
+        return Err(ApiError::new(ErrorCode::Refused, message).next(next));
     }
     Ok(())
 }
 
 /// The launch and conversation to attach to.
 #[derive(Debug, PartialEq, Eq)]
-struct Attached {
+struct AttachTarget {
     launch: LaunchId,
     thread: Uuid,
 }
 
 /// Returns the live conversation of a session, or why it cannot be attached to.
-fn attachable(row: &SessionRow) -> Result<Attached, ApiError> {
-    let id = ui::short(&row.id);
-    let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
+fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
+    let id = ui::short_id(&row.id);
+    let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let logs = format!("provost logs {id} -f");
-    if row.driver == Driver::CodexExec.word() {
+    if row.driver == Driver::CodexExec.as_str() {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
-    if row.driver != Driver::Codex.word() {
+    if row.driver != Driver::Codex.as_str() {
         let why = format!("is not a Codex session, and {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
     }
-    if !codex::listens(row.version.as_deref()) {
+    if !codex::supports_attach(row.version.as_deref()) {
         return Err(refused(&too_old(row)).next(logs));
     }
-    let launch = running(row, &id)?;
+    let launch = running_launch(row, &id)?;
     // Codex saves a conversation with its first turn and cannot open it before.
     let thread = if row.turns > 0 { row.thread.as_deref() } else { None };
     let thread = thread.ok_or_else(|| {
@@ -275,7 +283,7 @@ fn attachable(row: &SessionRow) -> Result<Attached, ApiError> {
             .next(format!("provost status {id}"))
     })?;
     match Uuid::try_parse(thread) {
-        Ok(thread) => Ok(Attached { launch, thread }),
+        Ok(thread) => Ok(AttachTarget { launch, thread }),
         Err(_) => Err(refused("has an invalid Codex thread id").next(logs)),
     }
 }
@@ -289,13 +297,13 @@ fn too_old(row: &SessionRow) -> String {
 }
 
 /// Returns the running launch.
-fn running(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
-    let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
+fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
+    let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
     let newest = row.launches.last();
     match newest.map(|launch| (launch.phase.as_str(), launch)) {
         Some(("running", launch)) => launch.id.parse().map_err(|why| {
-            ApiError::new(Code::Internal, format!("cannot parse the launch id: {why}"))
+            ApiError::new(ErrorCode::Internal, format!("cannot parse the launch id: {why}"))
         }),
         None | Some(("owed", _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
@@ -309,7 +317,7 @@ fn running(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
 
 fn ended(id: &str) -> ApiError {
     let message = format!("session {id} has ended; resume it before you attach");
-    ApiError::new(Code::Refused, message)
+    ApiError::new(ErrorCode::Refused, message)
         .next(format!("provost resume {id}"))
         .next(format!("provost send {id} TEXT"))
 }
@@ -319,18 +327,22 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = "attaching needs a terminal; print the command and run it in one";
-    Err(usage(message).next(format!("provost attach {} --print", ui::short(&row.id))))
+    Err(usage(message).next(format!("provost attach {} --print", ui::short_id(&row.id))))
 }
 
 /// Checks that Codex listens. It starts listening shortly after launch and stops shortly before it exits.
-fn listening(place: &shell::Home, row: &SessionRow, launch: LaunchId) -> Result<(), ApiError> {
-    let (id, socket) = (ui::short(&row.id), codex::door(place, launch));
+fn check_listening(
+    place: &shell::Home,
+    row: &SessionRow,
+    launch: LaunchId,
+) -> Result<(), ApiError> {
+    let (id, socket) = (ui::short_id(&row.id), codex::attach_socket(place, launch));
     match (socket.exists(), row.terminal) {
         (true, _) => Ok(()),
         (false, true) => Err(ended(&id)),
         (false, false) => {
             let message = format!("session {id} is not listening on {}", socket.display());
-            Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")))
+            Err(ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}")))
         }
     }
 }
@@ -344,10 +356,10 @@ struct NativeScreen {
 
 impl NativeScreen {
     /// Uses the session's own home, so that settings and login match the agent's.
-    fn of(place: &shell::Home, row: &SessionRow, attached: &Attached) -> Self {
-        let socket = codex::door(place, attached.launch);
+    fn new(place: &shell::Home, row: &SessionRow, attached: &AttachTarget) -> Self {
+        let socket = codex::attach_socket(place, attached.launch);
         let mut argv = row.argv.clone();
-        argv.extend([REMOTE.to_owned(), format!("unix://{}", socket.display())]);
+        argv.extend([REMOTE_OPTION.to_owned(), format!("unix://{}", socket.display())]);
         argv.extend(["resume".to_owned(), attached.thread.to_string()]);
         NativeScreen { argv, env: environment(place, attached.launch.session) }
     }
@@ -360,18 +372,18 @@ impl NativeScreen {
     fn for_shell(&self) -> String {
         let unset =
             SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
-        let set = self.env.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
-        let words = self.argv.iter().map(|word| shell_word(word));
+        let set = self.env.iter().map(|(name, value)| format!("{name}={}", shell_quote(value)));
+        let words = self.argv.iter().map(|word| shell_quote(word));
         let all = std::iter::once("env".to_owned()).chain(unset).chain(set).chain(words);
         all.collect::<Vec<_>>().join(" ")
     }
 
     /// Stops Codex from offering a newer model at startup: pressing Enter would change the session's model unrecorded.
-    fn keep_the_model(&mut self) {
+    fn disable_model_upgrade_prompt(&mut self) {
         let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let program_end = self.argv.iter().position(|word| word == REMOTE).unwrap_or(1);
+        let program_end = self.argv.iter().position(|word| word == REMOTE_OPTION).unwrap_or(1);
         let path = env_path().map(|path| ("PATH".into(), path));
-        let offers = offers(&self.argv[..program_end], environment.chain(path).collect());
+        let offers = model_upgrades(&self.argv[..program_end], environment.chain(path).collect());
         if offers.is_empty() {
             return;
         }
@@ -382,29 +394,33 @@ impl NativeScreen {
     }
 
     /// Runs the program until the user detaches, the program ends or the launch is gone.
-    fn run(&self, place: &shell::Home, launch: LaunchId) -> Result<Shown, ApiError> {
+    fn run(&self, place: &shell::Home, launch: LaunchId) -> Result<ProgramViewEnd, ApiError> {
         let cannot = |why: &dyn std::error::Error| {
             let what = format!("cannot run {}", self.argv.first().map_or("", String::as_str));
-            chain(Code::Refused, &what, why).next("provost doctor")
+            chain(ErrorCode::Refused, &what, why).next("provost doctor")
         };
         let program = std::env::current_exe().map_err(|why| cannot(&why))?;
         let mut command = Command::new(program);
-        command.arg(LEAD).args(&self.argv).envs(&self.env);
+        command.arg(LEAD_TERMINAL).args(&self.argv).envs(&self.env);
         SCRUBBED_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);
         });
         let dir = place.launch(launch);
-        let is_over =
-            || !matches!(look(&dir), Ok(Looked::Alive { .. } | Looked::Starting { .. }) | Err(_));
+        let is_over = || {
+            !matches!(
+                inspect(&dir),
+                Ok(LaunchState::Alive { .. } | LaunchState::Starting { .. }) | Err(_)
+            )
+        };
         terminal::show_program(command, is_over).map_err(|why| cannot(&why))
     }
 }
 
 /// The first argument that makes this program take standard input as controlling terminal and exec another program.
-pub(crate) const LEAD: &str = "lead-terminal";
+pub(crate) const LEAD_TERMINAL: &str = "lead-terminal";
 
 /// Starts a new session on the terminal at standard input and execs a program. Returns only on failure.
-pub(crate) fn lead(argv: &[OsString]) -> Outcome {
+pub(crate) fn exec_as_terminal_leader(argv: &[OsString]) -> CliResult {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(usage("no program given").into());
     };
@@ -414,7 +430,7 @@ pub(crate) fn lead(argv: &[OsString]) -> Outcome {
         Err(why) => why,
     };
     let message = format!("cannot run {}: {why}", program.display());
-    Err(ApiError::new(Code::Refused, message).next("provost doctor").into())
+    Err(ApiError::new(ErrorCode::Refused, message).next("provost doctor").into())
 }
 
 #[expect(
@@ -426,7 +442,7 @@ fn env_path() -> Option<std::ffi::OsString> {
 }
 
 fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {
-    codex::environment(place, session)
+    codex::session_environment(place, session)
         .into_iter()
         .map(|(name, value)| (name, value.display().to_string()))
         .collect()
@@ -460,19 +476,19 @@ mod tests {
 
     fn refusal(row: &SessionRow) -> String {
         let error = attachable(row).unwrap_err();
-        assert_eq!(error.code, Code::Refused);
+        assert_eq!(error.code, ErrorCode::Refused);
         format!("{}; next: {}", error.message, error.next.join(" | "))
     }
 
     #[test]
-    fn the_screen_is_opened_on_the_newest_launch_and_its_thread() {
+    fn screen_uses_newest_launch_and_thread() {
         let mut row = codex_row();
         let mut second = row.launches[0].clone();
         row.launches[0].phase = "ended".to_owned();
         second.id = second.id.replace(".l1", ".l2");
         row.launches.push(second);
         let attached = attachable(&row).unwrap();
-        let screen = NativeScreen::of(&shell::Home::new("/p"), &row, &attached);
+        let screen = NativeScreen::new(&shell::Home::new("/p"), &row, &attached);
         let agent = "/p/agents/0199aa11-0000-7000-8000-0000deadbeef";
         let socket = format!("unix://{agent}/a2.sock");
         let expected =
@@ -483,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printed_line_gives_the_shell_the_same_words() {
+    fn printed_line_round_trips_through_shell() {
         let dir = tempfile::tempdir().unwrap();
         let awkward = "it's $HOME; `x` \"y\" *";
         let show = "printf '%s\\n' \"$CODEX_HOME\" \"${CODEX_SQLITE_HOME-unset}\" \"$@\"";
@@ -502,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_codex_has_no_screen() {
+    fn non_codex_session_has_no_screen() {
         let exec = SessionRow { driver: "codex_exec".to_owned(), ..codex_row() };
         assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
@@ -510,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_the_version_from_which_it_works() {
+    fn help_names_minimum_version() {
         let help = AttachArgs::augment_args(clap::Command::new("attach"));
         let told = help.get_long_about().unwrap().to_string();
         let since = format!("from version {}.{} on", LISTENS.0, LISTENS.1);
@@ -518,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_version_is_named() {
+    fn old_codex_is_rejected_with_version() {
         let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
         insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
         let unknown = SessionRow { version: None, ..codex_row() };
@@ -526,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_is_to_be_resumed_or_awaited() {
+    fn ended_or_starting_session_is_rejected() {
         insta::assert_snapshot!(refusal(&with_phase("ended")), @"session deadbeef has ended; resume it before you attach; next: provost resume deadbeef | provost send deadbeef TEXT");
         let cancelled = SessionRow { terminal: true, launches: Vec::new(), ..codex_row() };
         assert!(refusal(&cancelled).contains("has ended"), "{}", refusal(&cancelled));
@@ -537,22 +553,22 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_gone_means_an_end_or_a_moment() {
+    fn missing_socket_reports_end_or_not_listening() {
         let dir = tempfile::tempdir().unwrap();
         let (place, row) = (shell::Home::new(dir.path()), codex_row());
         let launch = attachable(&row).unwrap().launch;
-        let told = |row: &SessionRow| listening(&place, row, launch).unwrap_err().message;
+        let told = |row: &SessionRow| check_listening(&place, row, launch).unwrap_err().message;
         assert!(told(&row).contains("is not listening on"), "{}", told(&row));
         let over = SessionRow { terminal: true, ..row };
         assert!(told(&over).contains("has ended"), "{}", told(&over));
-        let socket = codex::door(&place, launch);
+        let socket = codex::attach_socket(&place, launch);
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
         std::fs::write(socket, "").unwrap();
-        listening(&place, &over, launch).unwrap();
+        check_listening(&place, &over, launch).unwrap();
     }
 
     #[test]
-    fn a_thread_that_is_no_id_becomes_no_argument() {
+    fn invalid_thread_id_is_rejected() {
         let row = SessionRow { thread: Some("--last".to_owned()), ..codex_row() };
         assert!(refusal(&row).contains("invalid Codex thread id"), "{}", refusal(&row));
     }

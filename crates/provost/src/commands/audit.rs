@@ -6,9 +6,9 @@ use clap::Args;
 use provost_api::AuditReply;
 use serde_json::json;
 
-use super::{input, tasking};
+use super::{input, task_args};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     target,
     ui::{self, Screen},
@@ -31,18 +31,19 @@ pub(crate) struct AuditArgs {
     content: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &AuditArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &AuditArgs) -> CliResult {
     let content = args.content.then(|| "1".to_owned());
-    let path = target::query(&target::task_action(&args.task, "audit"), &[("content", content)]);
-    let reply: AuditReply = tasking::client(context)?.get(&path)?;
-    let id = ui::short(&reply.task.id);
+    let path =
+        target::with_query(&target::team_action_path(&args.task, "audit"), &[("content", content)]);
+    let reply: AuditReply = task_args::client(context)?.get(&path)?;
+    let id = ui::short_id(&reply.task.id);
     let next = [format!("provost replay {id}"), format!("provost export {id} --to DIRECTORY")];
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::past_head(paint, screen, &reply.task, &reply.sessions))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::history_header(paint, screen, &reply.task, &reply.sessions))?;
     context.ui.lines(&ui::audit_lines(paint, screen, &reply))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

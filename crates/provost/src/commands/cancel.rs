@@ -4,10 +4,10 @@ use clap::Args;
 use provost_api::CancelRequest;
 
 use super::{
-    change::{KeyArgs, change_any},
     input,
+    mutation::{KeyArgs, change_any},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// End a session or run with the outcome `cancelled`
 ///
@@ -25,7 +25,7 @@ pub(crate) struct CancelArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &CancelArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
     let request = CancelRequest { because: args.because.clone() };
     change_any(context, &args.id, "cancel", &request, "cancel", &request, &args.key)
 }

@@ -1,17 +1,17 @@
 //! `provost check`
 
 use clap::Args;
-use provost_core::task::{
-    Checked,
-    pictures::{Files, MAX_TOLERANCE, read_share},
+use provost_core::team::{
+    CheckSubject,
+    pictures::{MAX_TOLERANCE, PictureFiles, parse_share},
 };
 
 use super::{
-    awaited::{self, WaitArgs},
-    change::KeyArgs,
-    tasking::OfTask,
+    mutation::KeyArgs,
+    task_args::TeamArgs,
+    wait_for_task::{self, WaitArgs},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Run the check of a criterion or of a loop's evidence
 ///
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pictures: PictureArgs,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
     #[command(flatten)]
@@ -47,31 +47,34 @@ struct PictureArgs {
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], requires = "evidence")]
     pictures: Option<Vec<String>>,
     /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
-    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = tolerance)]
+    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = parse_tolerance)]
     tolerance: Option<u32>,
 }
 
 /// Parses a per-channel tolerance.
-pub(super) fn tolerance(text: &str) -> Result<u32, String> {
+pub(super) fn parse_tolerance(text: &str) -> Result<u32, String> {
     let expected = || format!("invalid tolerance {text:?}: expected 0 to 0.5, such as 0.01");
-    read_share(text, MAX_TOLERANCE).ok_or_else(expected)
+    parse_share(text, MAX_TOLERANCE).ok_or_else(expected)
 }
 
 /// Returns the named files, if any.
-pub(super) fn files(named: Option<&[String]>, tolerance: Option<u32>) -> Option<Files> {
+pub(super) fn picture_files(
+    named: Option<&[String]>,
+    tolerance: Option<u32>,
+) -> Option<PictureFiles> {
     let [expected, actual] = named? else { return None };
     let tolerance = tolerance.unwrap_or_default();
-    Some(Files { expected: expected.clone(), actual: actual.clone(), tolerance })
+    Some(PictureFiles { expected: expected.clone(), actual: actual.clone(), tolerance })
 }
 
-pub(crate) fn run(context: &Context, args: &CheckArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &CheckArgs) -> CliResult {
     let PictureArgs { pictures, tolerance } = &args.pictures;
     let what = match (args.criterion, &args.evidence) {
-        (Some(no), _) => Checked::Criterion(no),
+        (Some(no), _) => CheckSubject::Criterion(no),
         (None, name) => {
-            let files = files(pictures.as_deref(), *tolerance);
-            Checked::of_evidence(name.clone().unwrap_or_default(), files)
+            let files = picture_files(pictures.as_deref(), *tolerance);
+            CheckSubject::for_evidence(name.clone().unwrap_or_default(), files)
         }
     };
-    awaited::check(context, args.task.meant(), what, &args.key, &args.wait)
+    wait_for_task::check(context, args.task.target(), what, &args.key, &args.wait)
 }

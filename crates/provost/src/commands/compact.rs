@@ -1,15 +1,15 @@
 //! `provost compact`
 
 use clap::Args;
-use provost_core::task::Command;
+use provost_core::team::TeamCommand;
 use serde_json::json;
 
 use super::{
-    change::{KeyArgs, change},
     input,
-    tasking::MemberArgs,
+    mutation::{KeyArgs, change},
+    task_args::MemberArgs,
 };
-use crate::{cli::Outcome, context::Context, error::usage};
+use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Compact an agent's context
 ///
@@ -34,12 +34,12 @@ pub(crate) struct CompactArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &CompactArgs) -> Outcome {
-    match (args.member.named()?, &args.id) {
+pub(crate) fn run(context: &Context, args: &CompactArgs) -> CliResult {
+    match (args.member.member()?, &args.id) {
         (Some(member), _) => {
             let key = format!("compact-{}", args.key.get(context));
-            let command = Command::Compact { member: member.to_owned(), key };
-            args.member.task.meant().change(context, &command, &args.key)
+            let command = TeamCommand::Compact { member: member.to_owned(), key };
+            args.member.task.target().change(context, &command, &args.key)
         }
         (None, Some(id)) => change(context, id, "compact", &json!({}), &args.key),
         (None, None) => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::{cli, cli::Outcome, context::Context};
+use crate::{cli, cli::CliResult, context::Context};
 
 /// Print a completion script for your shell
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> CliResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(), "provost", &mut script);
     context.ui.raw(&script)?;

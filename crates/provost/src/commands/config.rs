@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::spawn::{agents, reactions};
 use crate::{
-    cli::Outcome,
-    codex::{MULTI_AGENT, Setup, said_multi_agent},
+    cli::CliResult,
+    codex::{CodexSetup, MULTI_AGENT, configured_multi_agent},
     context::Context,
     error::usage,
     settings, trust,
@@ -27,32 +27,32 @@ use crate::{
 )]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    what: What,
+    what: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ConfigCommand {
     /// Show every key with its value, source and overridden values
     #[command(
         after_help = "Examples:\n  provost config show\n  provost config show --cwd ~/src/app --json"
     )]
-    Show(ShowArgs),
+    Show(ConfigShowArgs),
     /// Print the JSON Schema of provost.toml, for editors
     #[command(after_help = "Examples:\n  provost config schema > provost.schema.json")]
     Schema,
 }
 
 #[derive(Debug, Args)]
-struct ShowArgs {
+struct ConfigShowArgs {
     /// Directory to resolve the configuration for [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
-pub(crate) fn run(context: &Context, args: &ConfigArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ConfigArgs) -> CliResult {
     match &args.what {
-        What::Show(args) => show(context, args),
-        What::Schema => {
+        ConfigCommand::Show(args) => show(context, args),
+        ConfigCommand::Schema => {
             let schema = provost_config::schema();
             let text = if context.ui.json { schema.to_string() } else { format!("{schema:#}") };
             context.ui.line(&text)?;
@@ -61,16 +61,16 @@ pub(crate) fn run(context: &Context, args: &ConfigArgs) -> Outcome {
     }
 }
 
-fn show(context: &Context, args: &ShowArgs) -> Outcome {
-    let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
+fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
+    let cwd = args.cwd.clone().map_or_else(|| context.environment.current_dir(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
         .map_err(|why| usage(format!("cannot resolve {}: {why}", cwd.display())))?;
     let resolved = settings::load(&context.environment, &cwd, Vec::new())?;
     let warnings = resolved.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> = warnings
-        .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(ignored_project_file(&cwd, settings::project_top(&cwd).as_deref()))
         .chain(trust::warning(&context.environment, &cwd))
-        .chain(faults(&resolved))
+        .chain(invalid_settings(&resolved))
         .collect();
     let found = multi_agent(context, &resolved, &cwd);
     let next = vec!["provost config schema".to_owned()];
@@ -86,7 +86,7 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     warnings.iter().for_each(|warning| context.ui.warn(warning));
-    context.ui.lines(&ui::config_table(context.ui.paint, Screen::output(), resolved.explain()))?;
+    context.ui.lines(&ui::config_table(context.ui.paint, Screen::stdout(), resolved.explain()))?;
     if let Some(MultiAgent { on, source }) = found {
         let on = if on { "on" } else { "off" };
         context.ui.line(&format!("\n{MULTI_AGENT} is {on} (from {source})."))?;
@@ -96,12 +96,12 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
 }
 
 /// Returns settings that parse but would be rejected when used.
-fn faults(resolved: &Resolved) -> Vec<String> {
-    let reactions = reactions::faults(resolved).into_iter();
+fn invalid_settings(resolved: &Resolved) -> Vec<String> {
+    let reactions = reactions::invalid_reactions(resolved).into_iter();
     let reactions = reactions.map(|why| format!("{why}; sessions cannot start with this setting"));
     let fallbacks = resolved.workflows.iter().flat_map(|(name, workflow)| {
         let agents = workflow.fallback.iter();
-        let unknown = agents.filter_map(|one| agents::outline(one.as_str(), resolved).err());
+        let unknown = agents.filter_map(|one| agents::find_outline(one.as_str(), resolved).err());
         unknown.map(move |why| format!("workflows.{name}.fallback: {}", why.message))
     });
     reactions.chain(fallbacks).collect()
@@ -110,9 +110,9 @@ fn faults(resolved: &Resolved) -> Vec<String> {
 /// Returns the effective value of the key where it is unset: asks Codex, unless the repository names the program or the
 /// home. None without a Codex.
 fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
-    let setup = Setup::to_look(&context.environment, resolved, cwd).ok()?;
+    let setup = CodexSetup::new_read_only(&context.environment, resolved, cwd).ok()?;
     if setup.is_named_by_project() {
-        return said_multi_agent(resolved);
+        return configured_multi_agent(resolved);
     }
     let program = setup.find(None).ok()?.codex.program.to_str()?.to_owned();
     setup.multi_agent(&[program]).ok()?
@@ -120,7 +120,7 @@ fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<Mul
 
 /// Warns about a `provost.toml` that is ignored because it is outside a repository. Such a directory may belong to
 /// anyone, like `/tmp`, and the file names commands to run.
-pub(crate) fn unread(cwd: &Path, project: Option<&Path>) -> Option<String> {
+pub(crate) fn ignored_project_file(cwd: &Path, project: Option<&Path>) -> Option<String> {
     let file = cwd.join("provost.toml");
     let there = file.symlink_metadata().is_ok();
     (there && project.is_none()).then(|| {
@@ -136,11 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_unread_only_outside_of_a_repository() {
+    fn file_outside_repository_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(unread(dir.path(), None), None);
+        assert_eq!(ignored_project_file(dir.path(), None), None);
         std::fs::write(dir.path().join("provost.toml"), "").unwrap();
-        assert!(unread(dir.path(), None).unwrap().contains("provost.toml is not read"));
-        assert_eq!(unread(dir.path(), Some(dir.path())), None);
+        assert!(
+            ignored_project_file(dir.path(), None).unwrap().contains("provost.toml is not read")
+        );
+        assert_eq!(ignored_project_file(dir.path(), Some(dir.path())), None);
     }
 }

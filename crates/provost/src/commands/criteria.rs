@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use provost_api::DraftRow;
-use provost_core::task::{
-    Command, DraftFrom, Evidence, Judgement, Needs,
-    pictures::{Pictures, WHOLE, read_share},
+use provost_core::team::{
+    CriterionEvidence, CriterionJudgement, DraftSource, EvidenceRequirement, TeamCommand,
+    pictures::{PictureCheck, WHOLE, parse_share},
 };
 use serde_json::json;
 
-use super::{change::KeyArgs, check, input, tasking::OfTask};
+use super::{check, input, mutation::KeyArgs, task_args::TeamArgs};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::usage,
     ui::{self, Screen},
@@ -25,12 +25,12 @@ use crate::{
 )]
 pub(crate) struct CriteriaArgs {
     #[command(subcommand)]
-    what: What,
+    what: CriteriaCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Ls(LsArgs),
+enum CriteriaCommand {
+    Ls(CriteriaLsArgs),
     Add(AddArgs),
     Draft(DraftArgs),
     Accept(NumberArgs),
@@ -45,9 +45,9 @@ enum What {
 #[command(
     after_help = "Examples:\n  provost criteria ls --task limits\n  provost criteria ls --json"
 )]
-struct LsArgs {
+struct CriteriaLsArgs {
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     /// Only those that block finishing the team
     #[arg(long)]
     open: bool,
@@ -72,10 +72,10 @@ struct AddArgs {
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], conflicts_with = "check")]
     pictures: Option<Vec<String>>,
     /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
-    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = check::tolerance)]
+    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = check::parse_tolerance)]
     tolerance: Option<u32>,
     /// Share of pixels that may differ, 0 to 1 [default: 0]
-    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = differing)]
+    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = parse_differing)]
     differing: Option<u32>,
     /// Why it must hold
     #[arg(long)]
@@ -84,7 +84,7 @@ struct AddArgs {
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -110,7 +110,7 @@ struct DraftArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -122,7 +122,7 @@ struct NumberArgs {
     /// Number of the criterion
     no: u32,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -171,73 +171,80 @@ struct ReopenArgs {
     rest: DeferArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> CliResult {
     match &args.what {
-        What::Ls(args) => ls(context, args),
-        What::Add(args) => add(context, args),
-        What::Draft(args) => draft(context, args),
-        What::Accept(args) => judge(context, args, Judgement::Accept),
-        What::Satisfy(SatisfyArgs { criterion, evidence }) => {
+        CriteriaCommand::Ls(args) => ls(context, args),
+        CriteriaCommand::Add(args) => add(context, args),
+        CriteriaCommand::Draft(args) => draft(context, args),
+        CriteriaCommand::Accept(args) => judge(context, args, CriterionJudgement::Accept),
+        CriteriaCommand::Satisfy(SatisfyArgs { criterion, evidence }) => {
             // The daemon fills in the author: no member signs for another.
-            let evidence = Evidence::Asserted { text: input::text(evidence)?, by: String::new() };
-            judge(context, criterion, Judgement::Satisfy { evidence })
+            let evidence = CriterionEvidence::Asserted {
+                text: input::read_text(evidence)?,
+                by: String::new(),
+            };
+            judge(context, criterion, CriterionJudgement::Satisfy { evidence })
         }
-        What::Defer(DeferArgs { criterion, because }) => {
-            judge(context, criterion, Judgement::Defer { because: because.clone() })
+        CriteriaCommand::Defer(DeferArgs { criterion, because }) => {
+            judge(context, criterion, CriterionJudgement::Defer { because: because.clone() })
         }
-        What::Reject(RejectArgs { rest }) => {
-            judge(context, &rest.criterion, Judgement::Reject { because: rest.because.clone() })
-        }
-        What::Reopen(ReopenArgs { rest }) => {
-            judge(context, &rest.criterion, Judgement::Reopen { because: rest.because.clone() })
-        }
+        CriteriaCommand::Reject(RejectArgs { rest }) => judge(
+            context,
+            &rest.criterion,
+            CriterionJudgement::Reject { because: rest.because.clone() },
+        ),
+        CriteriaCommand::Reopen(ReopenArgs { rest }) => judge(
+            context,
+            &rest.criterion,
+            CriterionJudgement::Reopen { because: rest.because.clone() },
+        ),
     }
 }
 
 /// Parses a share of pixels.
-fn differing(text: &str) -> Result<u32, String> {
+fn parse_differing(text: &str) -> Result<u32, String> {
     let expected = || format!("invalid share {text:?}: expected 0 to 1, such as 0.001");
-    read_share(text, WHOLE).ok_or_else(expected)
+    parse_share(text, WHOLE).ok_or_else(expected)
 }
 
-fn judge(context: &Context, args: &NumberArgs, judgement: Judgement) -> Outcome {
-    args.task.meant().change(context, &Command::Judge { no: args.no, judgement }, &args.key)
+fn judge(context: &Context, args: &NumberArgs, judgement: CriterionJudgement) -> CliResult {
+    args.task.target().change(context, &TeamCommand::Judge { no: args.no, judgement }, &args.key)
 }
 
-fn add(context: &Context, args: &AddArgs) -> Outcome {
-    let files = check::files(args.pictures.as_deref(), args.tolerance);
+fn add(context: &Context, args: &AddArgs) -> CliResult {
+    let files = check::picture_files(args.pictures.as_deref(), args.tolerance);
     let pictures =
-        files.map(|files| Pictures { files, differing: args.differing.unwrap_or_default() });
+        files.map(|files| PictureCheck { files, differing: args.differing.unwrap_or_default() });
     let needs = match (&args.check, pictures) {
-        (Some(check), _) => Needs::Verified { check: check.clone() },
-        (None, Some(pictures)) => Needs::Pictures(Box::new(pictures)),
-        (None, None) => Needs::Asserted,
+        (Some(check), _) => EvidenceRequirement::Verified { check: check.clone() },
+        (None, Some(pictures)) => EvidenceRequirement::Pictures(Box::new(pictures)),
+        (None, None) => EvidenceRequirement::Asserted,
     };
-    let (text, rationale) = (input::text(&args.text)?, args.rationale.clone());
+    let (text, rationale) = (input::read_text(&args.text)?, args.rationale.clone());
     let command = if args.accept {
-        Command::Demand { text, rationale, needs }
+        TeamCommand::Demand { text, rationale, needs }
     } else {
-        Command::Propose { text, rationale, needs }
+        TeamCommand::Propose { text, rationale, needs }
     };
-    args.task.meant().change(context, &command, &args.key)
+    args.task.target().change(context, &command, &args.key)
 }
 
-fn draft(context: &Context, args: &DraftArgs) -> Outcome {
+fn draft(context: &Context, args: &DraftArgs) -> CliResult {
     let from = match (args.from.as_str(), &args.of) {
-        ("-", of) => DraftFrom::Text { text: input::text("-")?, of: of.clone() },
+        ("-", of) => DraftSource::Text { text: input::read_text("-")?, of: of.clone() },
         (_, Some(_)) => {
             return Err(usage("a message has an author: --of is only for `--from -`")
                 .next("provost criteria draft --help")
                 .into());
         }
-        (no, None) => DraftFrom::Message(no.parse().map_err(|_| {
+        (no, None) => DraftSource::Message(no.parse().map_err(|_| {
             usage(format!("{no:?} is not a message number")).next("provost inbox ls --all")
         })?),
     };
-    let command = Command::Draft { from, dry_run: args.dry_run };
-    let reply = args.task.meant().tell(context, &command, &args.key.get(context))?;
+    let command = TeamCommand::Draft { from, dry_run: args.dry_run };
+    let reply = args.task.target().send(context, &command, &args.key.get(context))?;
     // The hints name the team even if it is the only one, so that they work anywhere.
-    let of = args.task.meant().words(reply["task"]["id"].as_str().unwrap_or_default());
+    let of = args.task.target().options(reply["task"]["id"].as_str().unwrap_or_default());
     let next = [format!("provost criteria ls{of}"), format!("provost criteria accept NO{of}")];
     if context.ui.json {
         context.ui.result(reply, &next)?;
@@ -246,14 +253,14 @@ fn draft(context: &Context, args: &DraftArgs) -> Outcome {
     let row: Option<DraftRow> =
         reply.get("draft").cloned().and_then(|row| serde_json::from_value(row).ok());
     if let Some(row) = row {
-        context.ui.lines(&ui::draft_lines(context.ui.paint, Screen::output(), &row))?;
+        context.ui.lines(&ui::draft_lines(context.ui.paint, Screen::stdout(), &row))?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
-fn ls(context: &Context, args: &LsArgs) -> Outcome {
-    let task = args.task.meant().find(context)?;
+fn ls(context: &Context, args: &CriteriaLsArgs) -> CliResult {
+    let task = args.task.target().find(context)?;
     let open = |state: &str| matches!(state, "proposed" | "accepted");
     let rows: Vec<_> =
         task.criteria.into_iter().filter(|row| !args.open || open(&row.state)).collect();
@@ -262,9 +269,9 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        context.ui.talk("no criteria");
+        context.ui.notice("no criteria");
     } else {
-        context.ui.lines(&ui::criterion_lines(context.ui.paint, Screen::output(), &rows))?;
+        context.ui.lines(&ui::criterion_lines(context.ui.paint, Screen::stdout(), &rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,9 +6,9 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::tasking::NamedTask;
+use super::task_args::NamedTeamArgs;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     target,
     ui::{self, Screen},
@@ -24,27 +24,27 @@ use crate::{
 )]
 pub(crate) struct CycleArgs {
     #[command(flatten)]
-    task: NamedTask,
+    task: NamedTeamArgs,
     /// Show events after this one, the `seq` of your last call [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Reply {
+struct OverviewReply {
     cycle: Value,
 }
 
-pub(crate) fn run(context: &Context, args: &CycleArgs) -> Outcome {
-    let meant = args.task.meant();
+pub(crate) fn run(context: &Context, args: &CycleArgs) -> CliResult {
+    let meant = args.task.target();
     let since = args.since.map(|seq| seq.to_string());
-    let path = target::query(&meant.path("cycle"), &[("since", since)]);
-    let reply: Reply = meant.get(context, &path)?;
+    let path = target::with_query(&meant.path("cycle"), &[("since", since)]);
+    let reply: OverviewReply = meant.get(context, &path)?;
     if context.ui.json {
         context.ui.result(json!({"cycle": reply.cycle}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::cycle_card(paint, screen, &reply.cycle))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::team_overview(paint, screen, &reply.cycle))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,21 +3,21 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Code, DaemonInfo, ErrorBody};
-use provost_holder::{Identity, spec::MARK};
+use provost_api::{ApiError, DaemonInfo, ErrorBody, ErrorCode};
+use provost_holder::{ProcessInstance, spec::MARK};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::change::KeyArgs;
+use super::mutation::KeyArgs;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::{Context, ledger_warning},
     daemon::{
         self,
-        keeper::{Keeper, unheard},
+        ledger_lock::{LedgerOwner, unresponsive_error},
     },
-    home::Home,
+    home::ProvostHome,
     ui,
 };
 
@@ -26,14 +26,14 @@ const STOP_TRIES: u32 = 500;
 
 /// How often to check whether a daemon that waits for a landing has exited.
 const LANDING_TRIES: u32 =
-    STOP_TRIES + (daemon::LANDING_PATIENCE.as_millis() / STOP_PAUSE.as_millis()) as u32;
+    STOP_TRIES + (daemon::LANDING_TIMEOUT.as_millis() / STOP_PAUSE.as_millis()) as u32;
 
 /// How long a daemon may take to answer before it is ended by a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
 /// How often an unresponsive daemon that holds the ledger is asked before it is ended by a signal. The first one may
 /// have exited meanwhile while the next is starting.
-const ASKING_TRIES: u32 = 2;
+const MAX_STOP_REQUESTS: u32 = 2;
 
 /// The pause between two checks.
 const STOP_PAUSE: Duration = Duration::from_millis(10);
@@ -47,19 +47,19 @@ const STOP_PAUSE: Duration = Duration::from_millis(10);
 )]
 pub(crate) struct DaemonArgs {
     #[command(subcommand)]
-    what: What,
+    what: DaemonCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum DaemonCommand {
     /// Run the daemon in the foreground (for systemd)
     #[command(
         after_help = "Examples:\n  provost daemon run\n  systemd-run --user provost daemon run"
     )]
-    Run(RunArgs),
+    Run(DaemonRunArgs),
     /// Stop the daemon; agents keep running
     #[command(after_help = "Examples:\n  provost daemon stop")]
-    Stop(StopArgs),
+    Stop(DaemonStopArgs),
     /// Show whether the daemon runs, and its version
     #[command(
         after_help = "Examples:\n  provost daemon status\n  provost daemon status --json | jq .pid"
@@ -68,28 +68,28 @@ enum What {
 }
 
 #[derive(Debug, Args)]
-struct RunArgs {
+struct DaemonRunArgs {
     /// Started by a command that waits for it
     #[arg(long, hide = true)]
     detached: bool,
 }
 
 #[derive(Debug, Args)]
-struct StopArgs {
+struct DaemonStopArgs {
     #[command(flatten)]
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &DaemonArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &DaemonArgs) -> CliResult {
     match &args.what {
-        What::Run(args) => be(context, args),
-        What::Stop(args) => stop(context, args),
-        What::Status => status(context),
+        DaemonCommand::Run(args) => run_daemon(context, args),
+        DaemonCommand::Stop(args) => stop(context, args),
+        DaemonCommand::Status => status(context),
     }
 }
 
 /// Runs the daemon. The command that started a detached daemon reads start failures from its output.
-fn be(context: &Context, args: &RunArgs) -> Outcome {
+fn run_daemon(context: &Context, args: &DaemonRunArgs) -> CliResult {
     let served = context.home().and_then(|home| {
         home.prepare()?;
         daemon::run(&home, args.detached)
@@ -105,20 +105,20 @@ fn be(context: &Context, args: &RunArgs) -> Outcome {
 
 /// Stops the daemon; not running counts as success. Waits for a daemon that is starting or stopping, and signals one
 /// that does not answer.
-fn stop(context: &Context, args: &StopArgs) -> Outcome {
+fn stop(context: &Context, args: &DaemonStopArgs) -> CliResult {
     let home = context.trusted_home()?;
     let mut unheard_of = None;
-    for _ in 0..ASKING_TRIES {
-        match ask_to_leave(context, &home, args) {
-            Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => {
-                match Keeper::of(&home)? {
-                    Keeper::Daemon(daemon) => unheard_of = Some(daemon),
-                    Keeper::Nobody | Keeper::Other => {
+    for _ in 0..MAX_STOP_REQUESTS {
+        match request_stop(context, &home, args) {
+            Err(error) if matches!(error.code, ErrorCode::Unreachable | ErrorCode::TimedOut) => {
+                match LedgerOwner::read(&home)? {
+                    LedgerOwner::Daemon(daemon) => unheard_of = Some(daemon),
+                    LedgerOwner::Unowned | LedgerOwner::Other => {
                         let reply = json!({"ok": true, "running": false});
                         return stopped(context, reply, "the daemon is not running");
                     }
                 }
-                if error.code == Code::TimedOut {
+                if error.code == ErrorCode::TimedOut {
                     break;
                 }
             }
@@ -131,11 +131,11 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
         }
     }
     let daemon = unheard_of.expect("every try found a daemon");
-    dismiss(context, &home, &daemon)
+    kill_unresponsive(context, &home, &daemon)
 }
 
 /// Describes a stopped daemon and what is still running.
-fn describe(left: &Left) -> String {
+fn describe(left: &StoppedDaemon) -> String {
     let agents = match left.running_agents {
         0 => String::new(),
         1 => "; 1 agent is still running (provost ls)".to_owned(),
@@ -150,107 +150,117 @@ fn describe(left: &Left) -> String {
 }
 
 /// A daemon that stopped, and what it left running.
-struct Left {
+struct StoppedDaemon {
     reply: Value,
     running_agents: usize,
     landing_continues: bool,
 }
 
 /// Asks the daemon to stop and waits until it has.
-fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Left, ApiError> {
+fn request_stop(
+    context: &Context,
+    home: &ProvostHome,
+    args: &DaemonStopArgs,
+) -> Result<StoppedDaemon, ApiError> {
     let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
-    let process = Identity::of(info.pid).ok().flatten();
+    let process = ProcessInstance::of_pid(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
-    let left = |reply, landing_continues| Left {
+    let left = |reply, landing_continues| StoppedDaemon {
         reply,
         running_agents: info.running_agents,
         landing_continues,
     };
     if reply["landing"] != true {
-        wait_for_the_end(info.pid, process.as_ref(), STOP_TRIES)?;
+        wait_for_exit(info.pid, process.as_ref(), STOP_TRIES)?;
         return Ok(left(reply, false));
     }
-    context.ui.talk("waiting for a landing to finish");
-    let looks = wait_for_the_end(info.pid, process.as_ref(), LANDING_TRIES)?;
-    Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_PATIENCE))
+    context.ui.notice("waiting for a landing to finish");
+    let looks = wait_for_exit(info.pid, process.as_ref(), LANDING_TRIES)?;
+    Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_TIMEOUT))
 }
 
 /// Ends an unresponsive daemon with TERM, then KILL. A process inside a launch may not do this, as it may not ask the
 /// daemon to stop either.
-fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
+fn kill_unresponsive(context: &Context, home: &ProvostHome, daemon: &ProcessInstance) -> CliResult {
     if context.environment.get(MARK).is_some() {
-        return Err(unheard(home, daemon).into());
+        return Err(unresponsive_error(home, daemon).into());
     }
     let send = |signal| {
-        Keeper::signal(daemon, signal).map_err(|why| {
+        LedgerOwner::signal(daemon, signal).map_err(|why| {
             let message = format!("cannot signal the daemon (pid {}): {why}", daemon.pid);
-            ApiError::new(Code::Unreachable, message).next("provost doctor")
+            ApiError::new(ErrorCode::Unreachable, message).next("provost doctor")
         })
     };
     let was_there = send(Signal::TERM)?;
     let mut how = "daemon stopped with TERM, because it did not answer";
-    if wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
+    if wait_for_exit(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
         how = "daemon killed, because it did not answer and ignored TERM";
         send(Signal::KILL)?;
-        wait_for_the_end(daemon.pid, Some(daemon), STOP_TRIES)?;
+        wait_for_exit(daemon.pid, Some(daemon), STOP_TRIES)?;
     }
     stopped(context, json!({"ok": true, "running": was_there}), how)
 }
 
-fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {
+fn stopped(context: &Context, reply: Value, text: &str) -> CliResult {
     if context.ui.json {
         context.ui.result(reply, &["provost daemon status".to_owned()])?;
     } else {
-        context.ui.talk(text);
+        context.ui.notice(text);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits until the process has exited, so that the next command never meets a dying daemon. Returns the tries used.
-fn wait_for_the_end(pid: u32, process: Option<&Identity>, tries: u32) -> Result<u32, ApiError> {
+fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Result<u32, ApiError> {
     for look in 0..tries {
         // A process that cannot be inspected is not waited for.
         if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
             return Ok(look);
         }
-        clock::pause(STOP_PAUSE);
+        clock::sleep(STOP_PAUSE);
     }
     let message = format!("the daemon (pid {pid}) was asked to stop but is still running");
-    Err(ApiError::new(Code::TimedOut, message).next("provost daemon status"))
+    Err(ApiError::new(ErrorCode::TimedOut, message).next("provost daemon status"))
 }
 
 /// Replaces the hint: `daemon status` must not suggest itself, and any command that needs a daemon starts one.
-fn not_there(error: ApiError) -> ApiError {
+fn replace_status_hint(error: ApiError) -> ApiError {
     match error.code {
-        Code::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),
-        Code::Failed
-        | Code::BadRequest
-        | Code::NotFound
-        | Code::Refused
-        | Code::Forbidden
-        | Code::TimedOut
-        | Code::InputNeeded
-        | Code::ReadOnly
-        | Code::Storage
-        | Code::Internal => error,
+        ErrorCode::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),
+        ErrorCode::Failed
+        | ErrorCode::BadRequest
+        | ErrorCode::NotFound
+        | ErrorCode::Refused
+        | ErrorCode::Forbidden
+        | ErrorCode::TimedOut
+        | ErrorCode::InputNeeded
+        | ErrorCode::ReadOnly
+        | ErrorCode::Storage
+        | ErrorCode::Internal => error,
     }
 }
 
-fn status(context: &Context) -> Outcome {
+fn status(context: &Context) -> CliResult {
     let asked = daemon::connect_only(&context.trusted_home()?);
-    let info: DaemonInfo = asked.and_then(|client| client.get("/v1/daemon")).map_err(not_there)?;
+    let info: DaemonInfo =
+        asked.and_then(|client| client.get("/v1/daemon")).map_err(replace_status_hint)?;
     let next = ["provost ls".to_owned(), "provost doctor".to_owned()];
     if context.ui.json {
         context.ui.result(json!(info), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let read_only = info.read_only.as_ref().map(|why| format!("read-only   {}", ui::clean(why)));
+    let read_only =
+        info.read_only.as_ref().map(|why| format!("read-only   {}", ui::escape_line(why)));
     let lines = [
         Some(format!("pid         {}", info.pid)),
-        Some(format!("version     {} (protocol {})", ui::clean(&info.version), info.protocol)),
-        Some(format!("socket      {}", ui::clean(&info.socket))),
-        Some(format!("home        {}", ui::clean(&info.home))),
+        Some(format!(
+            "version     {} (protocol {})",
+            ui::escape_line(&info.version),
+            info.protocol
+        )),
+        Some(format!("socket      {}", ui::escape_line(&info.socket))),
+        Some(format!("home        {}", ui::escape_line(&info.home))),
         Some(format!("sessions    {} live", info.live_sessions)),
         Some(format!("agents      {} running", info.running_agents)),
         read_only,

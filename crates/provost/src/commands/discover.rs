@@ -8,10 +8,10 @@ use provost_core::lifecycle::Flag;
 use serde_json::{Value, json};
 
 use super::{
-    found::{self, Found},
-    ls::ListReply,
+    discovery::{self, DiscoveredAgent},
+    ls::SessionListReply,
 };
-use crate::{cli::Outcome, context::Context, daemon::connect_only, ui};
+use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
 
 /// List agents on this machine that Provost did not start
 ///
@@ -27,49 +27,50 @@ pub(crate) struct DiscoverArgs {
     all: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
-    let mut agents = found::each()?;
-    found::in_panes(context, &mut agents)?;
+pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> CliResult {
+    let mut agents = discovery::running_agents()?;
+    discovery::add_panes(context, &mut agents)?;
     if args.all {
-        agents.extend(found::at_rest(context, &agents)?);
+        agents.extend(discovery::idle_conversations(context, &agents)?);
     }
-    let sessions = Sessions::look(context);
-    let free = agents.iter().filter(|found| sessions.of(found).is_none());
-    let next: Vec<String> = free.filter_map(adopting).take(1).collect();
+    let sessions = AdoptedSessions::load(context);
+    let free = agents.iter().filter(|found| sessions.session_of(found).is_none());
+    let next: Vec<String> = free.filter_map(adopt_command).take(1).collect();
     if context.ui.json {
         let agents: Vec<Value> =
-            agents.iter().map(|found| row(found, sessions.of(found))).collect();
+            agents.iter().map(|found| row(found, sessions.session_of(found))).collect();
         context.ui.result(json!({"agents": agents}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     if agents.is_empty() {
-        context.ui.talk("no external agents found");
+        context.ui.notice("no external agents found");
         context.ui.next(&["provost discover --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
-    let lines = agents.iter().map(|found| line(found, sessions.of(found)));
+    let lines = agents.iter().map(|found| line(found, sessions.session_of(found)));
     context.ui.lines(&lines.collect::<Vec<_>>())?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The live sessions of adopted agents, as reported by a running daemon. Never starts a daemon.
-struct Sessions(Vec<SessionRow>);
+struct AdoptedSessions(Vec<SessionRow>);
 
-impl Sessions {
-    fn look(context: &Context) -> Sessions {
+impl AdoptedSessions {
+    fn load(context: &Context) -> AdoptedSessions {
         let asked = || -> Result<Vec<SessionRow>, ApiError> {
             let client = connect_only(&context.home()?)?;
-            Ok(client.get::<ListReply>("/v1/sessions")?.sessions)
+            Ok(client.get::<SessionListReply>("/v1/sessions")?.sessions)
         };
-        Sessions(asked().unwrap_or_default())
+        AdoptedSessions(asked().unwrap_or_default())
     }
 
     /// Returns the session of an agent, matched by process or conversation.
-    fn of(&self, found: &Found) -> Option<&str> {
+    fn session_of(&self, found: &DiscoveredAgent) -> Option<&str> {
         let pid = found.process.as_ref().and_then(|process| i32::try_from(process.pid).ok());
-        let by_pid =
-            |row: &&SessionRow| row.launches.iter().any(|one| one.lives() && one.pid == pid);
+        let by_pid = |row: &&SessionRow| {
+            row.launches.iter().any(|one| one.may_be_running() && one.pid == pid)
+        };
         let by_thread = |row: &&SessionRow| row.thread == found.thread;
         let adopted = |row: &&SessionRow| row.flags.iter().any(|flag| flag == Flag::Adopted.word());
         let mut live = self.0.iter().filter(|row| !row.sealed).filter(adopted);
@@ -81,7 +82,7 @@ impl Sessions {
 }
 
 /// Returns the command that adopts an agent.
-fn adopting(found: &Found) -> Option<String> {
+fn adopt_command(found: &DiscoveredAgent) -> Option<String> {
     match (&found.process, &found.thread) {
         (Some(process), _) => Some(format!("provost adopt --pid {}", process.pid)),
         (None, Some(thread)) => Some(format!("provost adopt --thread {thread}")),
@@ -89,30 +90,30 @@ fn adopting(found: &Found) -> Option<String> {
     }
 }
 
-fn line(found: &Found, session: Option<&str>) -> String {
+fn line(found: &DiscoveredAgent, session: Option<&str>) -> String {
     let process = found.process.as_ref().map(|process| format!("pid {}", process.pid));
     let pane = found.pane.as_ref().map(|pane| format!("pane {}", pane.id));
     let thread = found.thread.as_ref().map(|thread| format!("thread {thread}"));
     let cwd = found.cwd.as_ref().map(|cwd| cwd.display().to_string());
-    let known = Some(format!("(by {})", found.known_by));
-    let adopted = session.map(|id| format!("adopted as {}", ui::short(id)));
+    let known = Some(format!("(by {})", found.evidence));
+    let adopted = session.map(|id| format!("adopted as {}", ui::short_id(id)));
     let parts = [Some(found.agent.clone()), process, pane, thread, cwd, known, adopted];
-    ui::clean(&parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
+    ui::escape_line(&parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
 }
 
-fn row(found: &Found, session: Option<&str>) -> Value {
+fn row(found: &DiscoveredAgent, session: Option<&str>) -> Value {
     json!({
         "agent": found.agent,
-        "known_by": found.known_by,
+        "known_by": found.evidence,
         "pid": found.process.as_ref().map(|process| process.pid),
         "argv": found.argv,
         "cwd": found.cwd,
         "rollout": found.rollout,
         "thread": found.thread,
-        "conversations": found.several.iter().map(|open| &open.path).collect::<Vec<_>>(),
+        "conversations": found.conversations.iter().map(|open| &open.path).collect::<Vec<_>>(),
         "version": found.version,
         "pane": found.pane.as_ref().map(|pane| json!({"socket": pane.socket, "id": pane.id})),
         "session": session,
-        "lacks": found.lacks(),
+        "lacks": found.limitations(),
     })
 }

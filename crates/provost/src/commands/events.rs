@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, Code, EventRow};
+use provost_api::{ApiError, Client, ErrorCode, EventRow};
 use serde::Deserialize;
 
-use super::{input, tasking::TaskReply};
+use super::{input, task_args::TeamReply};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::Error,
-    follow::{self, Follow, Of},
-    target::{self, Target},
+    follow::{self, EventFilter, EventFollower},
+    target::{self, SessionOrRun},
     ui::{self, Screen},
 };
 
@@ -44,17 +44,17 @@ struct EventsReply {
     last: u64,
 }
 
-pub(crate) fn run(context: &Context, args: &EventsArgs) -> Outcome {
-    if args.follow { go_on(context, args) } else { list(context, args) }
+pub(crate) fn run(context: &Context, args: &EventsArgs) -> CliResult {
+    if args.follow { follow(context, args) } else { list(context, args) }
 }
 
-fn list(context: &Context, args: &EventsArgs) -> Outcome {
+fn list(context: &Context, args: &EventsArgs) -> CliResult {
     let client = context.daemon()?;
-    let path = target::query(
+    let path = target::with_query(
         "/v1/events",
         &[
-            ("since", Some(since(context, args, u64::from(args.limit))?.to_string())),
-            of(&client, args)?.parameter(),
+            ("since", Some(start_after(context, args, u64::from(args.limit))?.to_string())),
+            resolve_filter(&client, args)?.query_parameter(),
             ("limit", Some(args.limit.to_string())),
         ],
     );
@@ -63,40 +63,40 @@ fn list(context: &Context, args: &EventsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let reply: EventsReply = client.get(&path)?;
-    let mut shown = ui::EventLines::new(context.ui.paint, Screen::output());
+    let mut shown = ui::EventLines::new(context.ui.paint, Screen::stdout());
     let lines: Vec<_> = reply.events.iter().flat_map(|event| shown.show(event)).collect();
     context.ui.lines(&lines)?;
     context.ui.next(&[format!("provost events -f --since {}", reply.last)]);
     Ok(ExitCode::SUCCESS)
 }
 
-fn go_on(context: &Context, args: &EventsArgs) -> Outcome {
+fn follow(context: &Context, args: &EventsArgs) -> CliResult {
     let client = context.daemon()?;
-    let since = since(context, args, 0)?;
-    let mut follow = Follow::new(context, of(&client, args)?, Some(since));
+    let since = start_after(context, args, 0)?;
+    let mut follow = EventFollower::new(context, resolve_filter(&client, args)?, Some(since));
     follow.open(&client)?;
-    let mut shown = ui::EventLines::new(context.ui.paint, Screen::output());
+    let mut shown = ui::EventLines::new(context.ui.paint, Screen::stdout());
     loop {
         show(context, &mut shown, &follow.next()?)?;
     }
 }
 
 /// Resolves the ID to its full form, because a short one may become ambiguous later.
-fn of(client: &Client, args: &EventsArgs) -> Result<Of, ApiError> {
-    let Some(id) = &args.id else { return Ok(Of::All) };
-    match target::find_any(client, id) {
-        Ok(Target::Session(row)) => Ok(Of::Session(row.id)),
-        Ok(Target::Run(row)) => Ok(Of::Run(row.id)),
-        Err(why) if why.code == Code::NotFound => {
-            let found: Result<TaskReply, ApiError> = client.get(&target::task(id));
-            found.map(|found| Of::Task(found.task.id)).map_err(|_| why)
+fn resolve_filter(client: &Client, args: &EventsArgs) -> Result<EventFilter, ApiError> {
+    let Some(id) = &args.id else { return Ok(EventFilter::All) };
+    match target::find_session_or_run(client, id) {
+        Ok(SessionOrRun::Session(row)) => Ok(EventFilter::Session(row.id)),
+        Ok(SessionOrRun::Run(row)) => Ok(EventFilter::Run(row.id)),
+        Err(why) if why.code == ErrorCode::NotFound => {
+            let found: Result<TeamReply, ApiError> = client.get(&target::team_path(id));
+            found.map(|found| EventFilter::Task(found.task.id)).map_err(|_| why)
         }
         Err(why) => Err(why),
     }
 }
 
 /// Returns the event to start after: a session starts at its beginning, the whole ledger at its end.
-fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
+fn start_after(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
     match (args.since, &args.id) {
         (Some(since), _) => Ok(since),
         (None, Some(_)) => Ok(0),

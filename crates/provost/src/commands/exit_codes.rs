@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Show what the exit codes mean
 ///
@@ -38,7 +38,7 @@ const CODES: [(u8, &str); 9] = [
     (130, "Ctrl-C ended a wait; the session keeps running"),
 ];
 
-pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> Outcome {
+pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> CliResult {
     if context.ui.json {
         let codes: Vec<_> =
             CODES.iter().map(|(code, means)| json!({"code": code, "means": means})).collect();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_and_the_command_say_the_same() {
+    fn help_matches_command_output() {
         let help = crate::cli::command()
             .find_subcommand("exit-codes")
             .unwrap()

@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use provost_api::{ApiError, Code};
-use provost_core::text::shell_word;
-use provost_engine::{look, shell, stream::TASK};
+use provost_api::{ApiError, ErrorCode};
+use provost_core::text::shell_quote;
+use provost_engine::{history, shell, stream::TEAM};
 use provost_ledger::{BundleError, StreamId};
 use provost_sys::{
-    origin::Origin,
+    origin::ProcessOrigin,
     peer::{self, Pinning},
-    register::Register,
+    register::LaunchRegister,
 };
 use serde_json::json;
 
 use super::{input, ledger};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     daemon::{self, must_be_operator},
     error::chain,
@@ -51,39 +51,41 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     if let Ok(daemon) = daemon::connect_only(&home) {
         return must_be_operator(&daemon).map_err(|why| {
-            if why.code == Code::Forbidden { not_for_agents(&why.message) } else { why }
+            if why.code == ErrorCode::Forbidden { not_for_agents(&why.message) } else { why }
         });
     }
     let boundary = shell::Home::new(&home.path).boundary(Pinning::Best);
-    let origin = Register::read(&boundary.register)
+    let origin = LaunchRegister::read(&boundary.register)
         .map_err(peer::Error::from)
-        .and_then(|register| boundary.judge(&peer::Peer::own()?, &register))
-        .map_err(|why| daemon::peer::unidentified(&why))?;
+        .and_then(|register| boundary.identify(&peer::PinnedPeer::own()?, &register))
+        .map_err(|why| daemon::peer::unidentified_error(&why))?;
     match origin {
-        Origin::Operator | Origin::Unproven { .. } | Origin::Daemon => Ok(()),
-        Origin::Held { dir, .. } => {
+        ProcessOrigin::Operator | ProcessOrigin::Unproven { .. } | ProcessOrigin::Daemon => Ok(()),
+        ProcessOrigin::Supervised { dir, .. } => {
             Err(not_for_agents(&format!("this process belongs to {}", dir.display())))
         }
-        Origin::Marked { key } => Err(not_for_agents(&format!("this process belongs to {key}"))),
-        Origin::Helper => Err(not_for_agents("this process is below the daemon")),
+        ProcessOrigin::Marked { key } => {
+            Err(not_for_agents(&format!("this process belongs to {key}")))
+        }
+        ProcessOrigin::Helper => Err(not_for_agents("this process is below the daemon")),
     }
 }
 
 fn not_for_agents(why: &str) -> ApiError {
     let message =
         format!("an agent may not export: a bundle has text that is hidden from members; {why}");
-    ApiError::new(Code::Forbidden, message).next("provost replay TASK")
+    ApiError::new(ErrorCode::Forbidden, message).next("provost replay TASK")
 }
 
-pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ExportArgs) -> CliResult {
     refuse_agents(context)?;
     let reader = ledger::reader(context)?;
-    let id = look::resolve_task(&reader, &args.task)?;
-    let (streams, open) = look::streams_of(&reader, id)?;
+    let id = history::resolve_task(&reader, &args.task)?;
+    let (streams, open) = history::streams_of(&reader, id)?;
     if !open.is_empty() && !args.snapshot {
         return Err(still_open(&open, &args.task).into());
     }
-    let subject = provost_engine::stream::task_stream_id(id);
+    let subject = provost_engine::stream::team_stream_id(id);
     let manifest =
         provost_ledger::write_bundle(&reader, &subject, &streams, !open.is_empty(), &args.to)
             .map_err(|why| bundle_error(&why))?;
@@ -94,7 +96,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {
         manifest.records
     );
     let value = json!({"ok": true, "directory": directory, "manifest": manifest});
-    ledger::done(context, value, &text, &[IMPORT])
+    ledger::show_done(context, value, &text, &[IMPORT])
 }
 
 /// The command that reads a bundle; it needs an empty home.
@@ -103,31 +105,31 @@ pub(super) const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost import DIR
 fn still_open(open: &[StreamId], task: &str) -> ApiError {
     let named: Vec<String> = open
         .iter()
-        .map(|stream| format!("{} {}", stream.kind(), ui::short(stream.key())))
+        .map(|stream| format!("{} {}", stream.kind(), ui::short_id(stream.key())))
         .collect();
     let message =
         format!("still open: {}; export the current state with --snapshot", named.join(", "));
     let ends = open.iter().take(3).map(|stream| match stream.kind() {
-        TASK => format!("provost finish {} --because TEXT", ui::short(stream.key())),
-        _ => format!("provost stop {}", ui::short(stream.key())),
+        TEAM => format!("provost finish {} --because TEXT", ui::short_id(stream.key())),
+        _ => format!("provost stop {}", ui::short_id(stream.key())),
     });
-    let snapshot = format!("provost export {} --to DIRECTORY --snapshot", shell_word(task));
+    let snapshot = format!("provost export {} --to DIRECTORY --snapshot", shell_quote(task));
     let next = ends.chain([snapshot]);
-    next.fold(ApiError::new(Code::Refused, message), ApiError::next)
+    next.fold(ApiError::new(ErrorCode::Refused, message), ApiError::next)
 }
 
 pub(super) fn bundle_error(why: &BundleError) -> ApiError {
     let code = match why {
-        BundleError::Exists { .. } => Code::Refused,
+        BundleError::Exists { .. } => ErrorCode::Refused,
         BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            Code::NotFound
+            ErrorCode::NotFound
         }
-        BundleError::Io { .. } | BundleError::Export(_) => Code::Storage,
-        BundleError::NoFile { .. }
-        | BundleError::NoManifest { .. }
+        BundleError::Io { .. } | BundleError::Export(_) => ErrorCode::Storage,
+        BundleError::NotRegular { .. }
+        | BundleError::InvalidManifest { .. }
         | BundleError::Version { .. }
         | BundleError::Altered { .. }
-        | BundleError::Line { .. } => Code::BadRequest,
+        | BundleError::Line { .. } => ErrorCode::BadRequest,
     };
     chain(code, "cannot read or write the bundle", why)
 }

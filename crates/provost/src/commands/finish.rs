@@ -1,15 +1,15 @@
 //! `provost finish`
 
 use clap::Args;
-use provost_core::task::{Allowance, Command};
+use provost_core::team::{BlockerWaiver, TeamCommand};
 
 use super::{
-    awaited::{self, WaitArgs},
-    change::KeyArgs,
     input,
-    tasking::NamedTask,
+    mutation::KeyArgs,
+    task_args::NamedTeamArgs,
+    wait_for_task::{self, WaitArgs},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Finish a team's work, if nothing blocks it
 ///
@@ -24,29 +24,31 @@ use crate::{cli::Outcome, context::Context};
 )]
 pub(crate) struct FinishArgs {
     #[command(flatten)]
-    task: NamedTask,
+    task: NamedTeamArgs,
     /// Why the work is done
     #[arg(long)]
     because: String,
     /// Ignore blockers: member_working, instruction_open, nothing_changed, nothing_proved (operator only)
     #[arg(long, value_name = "BLOCKER", value_delimiter = ',', value_parser = allowance)]
-    allow: Vec<Allowance>,
+    allow: Vec<BlockerWaiver>,
     #[command(flatten)]
     key: KeyArgs,
     #[command(flatten)]
     wait: WaitArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &FinishArgs) -> Outcome {
-    let command =
-        Command::Finish { because: input::text(&args.because)?, allow: args.allow.clone() };
-    awaited::finish(context, args.task.meant(), &command, &args.key, &args.wait)
+pub(crate) fn run(context: &Context, args: &FinishArgs) -> CliResult {
+    let command = TeamCommand::Finish {
+        because: input::read_text(&args.because)?,
+        allow: args.allow.clone(),
+    };
+    wait_for_task::finish(context, args.task.target(), &command, &args.key, &args.wait)
 }
 
-fn allowance(text: &str) -> Result<Allowance, String> {
-    let known = Allowance::ALL.into_iter().find(|one| one.as_str() == text);
+fn allowance(text: &str) -> Result<BlockerWaiver, String> {
+    let known = BlockerWaiver::ALL.into_iter().find(|one| one.as_str() == text);
     known.ok_or_else(|| {
-        let names = Allowance::ALL.map(Allowance::as_str).join(", ");
+        let names = BlockerWaiver::ALL.map(BlockerWaiver::as_str).join(", ");
         format!("{text:?} is not a blocker that can be allowed: expected one of {names}")
     })
 }

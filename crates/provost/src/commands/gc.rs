@@ -6,8 +6,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{change::KeyArgs, input};
-use crate::{cli::Outcome, context::Context, error::Error, ui};
+use super::{input, mutation::KeyArgs};
+use crate::{cli::CliResult, context::Context, error::Error, ui};
 
 /// Show or remove data that closed work no longer needs
 ///
@@ -29,18 +29,18 @@ pub(crate) struct GcArgs {
 }
 
 /// The default age in milliseconds, as in `--older-than`.
-const USUAL_AGE_MS: u64 = 30 * 24 * 3_600 * 1_000;
+const DEFAULT_AGE_MS: u64 = 30 * 24 * 3_600 * 1_000;
 
 /// Returns the command that removes the listed data.
-fn apply(older_than: u64) -> String {
+fn apply_command(older_than: u64) -> String {
     match older_than {
-        USUAL_AGE_MS => "provost gc --apply".to_owned(),
+        DEFAULT_AGE_MS => "provost gc --apply".to_owned(),
         age => format!("provost gc --apply --older-than {}s", age / 1_000),
     }
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Item {
+struct GcItem {
     what: String,
     path: String,
     #[serde(default)]
@@ -59,9 +59,9 @@ struct Item {
     kept_ref: Option<String>,
 }
 
-impl Item {
+impl GcItem {
     /// Describes the ignored files and dropped commits that belong to it.
-    fn besides(&self) -> String {
+    fn describe_extras(&self) -> String {
         let ignored = (self.ignored_files > 0)
             .then(|| format!("includes {} ignored files or directories", self.ignored_files));
         let place = self.kept_ref.as_deref().unwrap_or("a ref of its own");
@@ -72,12 +72,12 @@ impl Item {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &GcArgs) -> CliResult {
     let body = json!({"apply": args.apply, "older_than_ms": args.older_than});
     let reply: Value = context.daemon()?.post("/v1/gc", &body, &args.key.get(context))?;
     let removed = items(&reply, "removed");
     let next = match (args.apply, removed.is_empty()) {
-        (false, false) => vec![apply(args.older_than)],
+        (false, false) => vec![apply_command(args.older_than)],
         (true, _) | (false, true) => vec!["provost ls --all".to_owned()],
     };
     if context.ui.json {
@@ -87,13 +87,13 @@ pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
     show(context, if args.apply { "removed" } else { "would remove" }, &removed)?;
     show(context, "kept", &items(&reply, "kept"))?;
     if removed.is_empty() {
-        context.ui.talk("nothing to remove");
+        context.ui.notice("nothing to remove");
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
-fn items(reply: &Value, list: &str) -> Vec<Item> {
+fn items(reply: &Value, list: &str) -> Vec<GcItem> {
     reply
         .get(list)
         .cloned()
@@ -101,18 +101,18 @@ fn items(reply: &Value, list: &str) -> Vec<Item> {
         .unwrap_or_default()
 }
 
-fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {
-    let line = |item: &Item| {
+fn show(context: &Context, verb: &str, items: &[GcItem]) -> Result<(), Error> {
+    let line = |item: &GcItem| {
         let owner = item.session.as_deref().or(item.run.as_deref()).or(item.task.as_deref());
-        let owner = owner.map(|id| format!(" of {}", ui::short(id)));
-        let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::clean(reason)));
+        let owner = owner.map(|id| format!(" of {}", ui::short_id(id)));
+        let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::escape_line(reason)));
         format!(
             "{verb} {}{} {}{}{}",
-            ui::clean(&item.what),
+            ui::escape_line(&item.what),
             owner.unwrap_or_default(),
-            ui::clean(&item.path),
+            ui::escape_line(&item.path),
             reason.unwrap_or_default(),
-            ui::clean(&item.besides())
+            ui::escape_line(&item.describe_extras())
         )
     };
     context.ui.lines(&items.iter().map(line).collect::<Vec<_>>())

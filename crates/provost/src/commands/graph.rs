@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, GraphRow, RunRow, TaskRow};
-use provost_core::plan::{Plan, PlanTask, told};
+use provost_api::{ApiError, Client, RunGraphRow, RunRow, TaskRow};
+use provost_core::plan::{Plan, PlanTask, format_faults};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{input, run::plan_file};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::usage,
     target,
-    ui::{self, Extent, Screen},
+    ui::{self, GraphExtent, Screen},
 };
 
 /// Show a run's tasks and their progress
@@ -36,33 +36,38 @@ pub(crate) struct GraphArgs {
 
 /// The reply with a run's graph.
 #[derive(Debug, Deserialize)]
-struct Reply {
-    graph: GraphRow,
+struct GraphReply {
+    graph: RunGraphRow,
 }
 
-pub(crate) fn run(context: &Context, args: &GraphArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &GraphArgs) -> CliResult {
     let graph = find(&context.daemon()?, &args.id)?;
-    let extent = if args.all { Extent::Whole } else { Extent::Folded };
-    shown(context, &graph, args.toml, extent)
+    let extent = if args.all { GraphExtent::Whole } else { GraphExtent::Folded };
+    print_graph(context, &graph, args.toml, extent)
 }
 
 /// Shows the plan of a run.
-pub(crate) fn show(context: &Context, id: &str, toml: bool) -> Outcome {
-    shown(context, &find(&context.daemon()?, id)?, toml, Extent::Whole)
+pub(crate) fn show(context: &Context, id: &str, toml: bool) -> CliResult {
+    print_graph(context, &find(&context.daemon()?, id)?, toml, GraphExtent::Whole)
 }
 
 /// Returns the plan of a run, if it has one.
-pub(crate) fn of_run(client: &Client, row: &RunRow) -> Result<Option<GraphRow>, ApiError> {
+pub(crate) fn find_plan(client: &Client, row: &RunRow) -> Result<Option<RunGraphRow>, ApiError> {
     if row.tasks.is_some() { find(client, &row.id).map(Some) } else { Ok(None) }
 }
 
-fn find(client: &Client, id: &str) -> Result<GraphRow, ApiError> {
-    let reply: Reply = client.get(&target::run_action(id, "graph"))?;
+fn find(client: &Client, id: &str) -> Result<RunGraphRow, ApiError> {
+    let reply: GraphReply = client.get(&target::run_action_path(id, "graph"))?;
     Ok(reply.graph)
 }
 
-fn shown(context: &Context, graph: &GraphRow, toml: bool, extent: Extent) -> Outcome {
-    let id = ui::short(&graph.run);
+fn print_graph(
+    context: &Context,
+    graph: &RunGraphRow,
+    toml: bool,
+    extent: GraphExtent,
+) -> CliResult {
+    let id = ui::short_id(&graph.run);
     if context.ui.json {
         context.ui.result(json!({"ok": true, "graph": graph}), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -71,18 +76,19 @@ fn shown(context: &Context, graph: &GraphRow, toml: bool, extent: Extent) -> Out
         context.ui.line(plan_file::toml(&plan_of(graph)?).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for line in ui::graph_lines(context.ui.paint, Screen::output(), &ui::task_rows(graph), extent) {
+    for line in ui::graph_lines(context.ui.paint, Screen::stdout(), &ui::task_rows(graph), extent) {
         context.ui.line(&line)?;
     }
     context.ui.next(&[format!("provost graph {id} --toml"), format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan_of(graph: &GraphRow) -> Result<Plan, ApiError> {
+fn plan_of(graph: &RunGraphRow) -> Result<Plan, ApiError> {
     let unread = |why: String| usage(format!("cannot parse the daemon's plan: {why}"));
     let task = |row: &TaskRow| -> Result<PlanTask, ApiError> {
         let id = |text: &String| {
-            text.parse().map_err(|why: provost_core::plan::BadTaskId| unread(why.to_string()))
+            text.parse()
+                .map_err(|why: provost_core::plan::ParseTaskIdError| unread(why.to_string()))
         };
         Ok(PlanTask {
             id: id(&row.id)?,
@@ -95,5 +101,5 @@ fn plan_of(graph: &GraphRow) -> Result<Plan, ApiError> {
         })
     };
     let tasks = graph.tasks.iter().map(task).collect::<Result<_, _>>()?;
-    Plan::new(tasks).map_err(|faults| unread(told(&faults)))
+    Plan::new(tasks).map_err(|faults| unread(format_faults(&faults)))
 }

@@ -7,10 +7,10 @@ use provost_config::Resolved;
 use serde_json::{Value, json};
 
 use super::{
-    loops,
-    spawn::{chosen::checks, spec::directory},
+    loop_templates,
+    spawn::{spec::directory, spec_from_config::checks},
 };
-use crate::{cli::Outcome, context::Context, settings, ui::Screen};
+use crate::{cli::CliResult, context::Context, settings, ui::Screen};
 
 /// Read how to manage, review or work in a team
 ///
@@ -41,7 +41,7 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Topic::Managing => "managing",
             Topic::Review => "review",
@@ -69,60 +69,61 @@ impl Topic {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &GuideArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &GuideArgs) -> CliResult {
     match args.topic {
         None => list(context),
         Some(Topic::Loops) => {
             let cwd = directory(context, args.cwd.as_deref())?;
             let config = settings::load(&context.environment, &cwd, Vec::new())?;
-            show(context, Topic::Loops, &found(&config))
+            show(context, Topic::Loops, &available_loops(&config))
         }
         Some(topic) => show(context, topic, &[]),
     }
 }
 
-fn list(context: &Context) -> Outcome {
+fn list(context: &Context) -> CliResult {
     let topics = Topic::value_variants();
     let next: Vec<String> =
-        topics.iter().map(|topic| format!("provost guide {}", topic.word())).collect();
+        topics.iter().map(|topic| format!("provost guide {}", topic.as_str())).collect();
     if context.ui.json {
         let told: Vec<Value> = topics
             .iter()
-            .map(|topic| json!({"topic": topic.word(), "about": topic.about()}))
+            .map(|topic| json!({"topic": topic.as_str(), "about": topic.about()}))
             .collect();
         context.ui.result(json!({"ok": true, "topics": told}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let lines: Vec<String> =
-        topics.iter().map(|topic| format!("{:10}{}", topic.word(), topic.about())).collect();
+        topics.iter().map(|topic| format!("{:10}{}", topic.as_str(), topic.about())).collect();
     context.ui.lines(&lines)?;
     context.ui.next(&next[..1]);
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, topic: Topic, loops: &[Found]) -> Outcome {
+fn show(context: &Context, topic: Topic, loops: &[AvailableLoop]) -> CliResult {
     if context.ui.json {
-        let told: Vec<Value> = loops.iter().map(Found::told).collect();
-        let mut value = json!({"ok": true, "topic": topic.word(), "text": topic.text()});
+        let told: Vec<Value> = loops.iter().map(AvailableLoop::to_json).collect();
+        let mut value = json!({"ok": true, "topic": topic.as_str(), "text": topic.text()});
         if topic == Topic::Loops {
             value["loops"] = json!(told);
         }
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let screen = Screen::output();
-    context.ui.lines(&folded(topic.text(), screen))?;
+    let screen = Screen::stdout();
+    context.ui.lines(&wrap_text(topic.text(), screen))?;
     if !loops.is_empty() {
         context.ui.line("\nLoops available here:\n")?;
-        let lines = loops.iter().flat_map(Found::lines);
-        let lines: Vec<String> = lines.flat_map(|line| screen.wrap(&line, HANG)).collect();
+        let lines = loops.iter().flat_map(AvailableLoop::lines);
+        let lines: Vec<String> =
+            lines.flat_map(|line| screen.wrap(&line, HANGING_INDENT)).collect();
         context.ui.lines(&lines)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Wraps a text to the screen. A command stays on its line, so that it can be copied.
-fn folded(text: &str, screen: Screen) -> Vec<String> {
+fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
     let lines = text.trim_end().lines().flat_map(|line| {
         let said = line.trim_start();
         let indent = line.len() - said.len();
@@ -137,10 +138,10 @@ fn folded(text: &str, screen: Screen) -> Vec<String> {
 }
 
 /// The indentation of continuation lines in a loop's description, in columns.
-const HANG: usize = 4;
+const HANGING_INDENT: usize = 4;
 
 /// A loop available in a directory, or why it cannot start there.
-struct Found {
+struct AvailableLoop {
     name: String,
     means: String,
     terms: String,
@@ -148,47 +149,49 @@ struct Found {
     lacks: Option<String>,
 }
 
-fn found(config: &Resolved) -> Vec<Found> {
+fn available_loops(config: &Resolved) -> Vec<AvailableLoop> {
     let checks = checks(config);
-    let names = loops::names(config).into_iter();
-    names.map(|name| Found::of(config, name, &checks)).collect()
+    let names = loop_templates::names(config).into_iter();
+    names.map(|name| AvailableLoop::new(config, name, &checks)).collect()
 }
 
-impl Found {
-    fn of(config: &Resolved, name: String, checks: &[String]) -> Found {
-        let outline = match loops::outline(config, &name) {
+impl AvailableLoop {
+    fn new(config: &Resolved, name: String, checks: &[String]) -> AvailableLoop {
+        let outline = match loop_templates::outline(config, &name) {
             Ok(outline) => outline,
             Err(why) => {
                 let lacks = Some(why.message);
                 let (means, terms) = (String::new(), String::new());
-                return Found { name, means, terms, evidence: Vec::new(), lacks };
+                return AvailableLoop { name, means, terms, evidence: Vec::new(), lacks };
             }
         };
         let plateau = outline.plateau.map_or("none".to_owned(), |most| most.to_string());
         let terms = format!(
             "at most {} iterations, plateau {plateau}, conversation: {}",
             outline.max,
-            outline.clean_up.word()
+            outline.clean_up.as_str()
         );
-        let lacks = outline.fill(checks).err().map(|why| why.to_string());
+        let lacks = outline.fill_checks(checks).err().map(|why| why.to_string());
         let evidence =
             outline.evidence.iter().map(|(name, wanted)| format!("{name}={wanted}")).collect();
-        Found { name, means: outline.means, terms, evidence, lacks }
+        AvailableLoop { name, means: outline.means, terms, evidence, lacks }
     }
 
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![crate::ui::clean(&format!("{}: {}", self.name, self.means))];
+        let mut lines = vec![crate::ui::escape_line(&format!("{}: {}", self.name, self.means))];
         if !self.terms.is_empty() {
             lines.push(format!("  {}", self.terms));
-            lines.extend(self.evidence.iter().map(|one| format!("  {}", crate::ui::clean(one))));
+            lines.extend(
+                self.evidence.iter().map(|one| format!("  {}", crate::ui::escape_line(one))),
+            );
         }
         lines.extend(
-            self.lacks.iter().map(|why| format!("  cannot start: {}", crate::ui::clean(why))),
+            self.lacks.iter().map(|why| format!("  cannot start: {}", crate::ui::escape_line(why))),
         );
         lines
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "name": self.name,
             "means": self.means,
@@ -249,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_a_guide_is_one_that_is_taken() {
+    fn every_command_in_guides_parses() {
         let topics = Topic::value_variants().iter();
         let mut texts: Vec<(String, String)> =
-            topics.map(|topic| (topic.word().to_owned(), topic.text().to_owned())).collect();
+            topics.map(|topic| (topic.as_str().to_owned(), topic.text().to_owned())).collect();
         for name in ["supervising", "loops"] {
             let path = format!("{}/../../docs/guides/{name}.md", env!("CARGO_MANIFEST_DIR"));
             texts.push((path.clone(), std::fs::read_to_string(path).unwrap()));
@@ -274,7 +277,7 @@ mod tests {
 
     /// A member opened elsewhere is a user or an application, and only `--as` keeps it from acting as the operator.
     #[test]
-    fn what_a_member_runs_by_a_guide_says_as_whom() {
+    fn member_commands_in_guides_use_as_flag() {
         for topic in [Topic::Managing, Topic::Member, Topic::Review] {
             let all = commands(topic.text()).into_iter().filter(|one| one.contains("TASK"));
             let of_nobody = |one: &String| {
@@ -282,15 +285,15 @@ mod tests {
                 !one.contains("--as NAME") && !opens.iter().any(|words| one.starts_with(words))
             };
             let stray: Vec<String> = all.filter(of_nobody).collect();
-            assert!(stray.is_empty(), "{}: {stray:#?}", topic.word());
+            assert!(stray.is_empty(), "{}: {stray:#?}", topic.as_str());
         }
     }
 
     /// The commands in members' instructions parse, whatever the members' names are.
     #[test]
-    fn d18_every_command_that_is_told_is_taken_with_hostile_names() {
-        use provost_core::task::{Caller, Commands, Task, TaskOpened, TaskSpec};
-        let spec = TaskSpec {
+    fn d18_suggested_commands_parse_with_hostile_names() {
+        use provost_core::team::{ProvostInvocation, Team, TeamCommandLines, TeamOpened, TeamSpec};
+        let spec = TeamSpec {
             name: "limits".to_owned(),
             goal: "limit how often each caller may call".to_owned(),
             summary: None,
@@ -303,10 +306,10 @@ mod tests {
             bounds: Default::default(),
         };
         let id = "00000000-0000-7000-8000-000000000007".parse().unwrap();
-        let task = Task::open(id, Default::default(), &TaskOpened { spec: Box::new(spec) });
-        let caller = Caller::default();
+        let task = Team::open(id, Default::default(), &TeamOpened { spec: Box::new(spec) });
+        let caller = ProvostInvocation::default();
         for name in ["hand", "--json", "-x", "it's; rm -rf $HOME", "a=b", "--", "日本 \"x\""] {
-            let all = Commands { caller: &caller, task: &task, by: Some(name) };
+            let all = TeamCommandLines { caller: &caller, task: &task, member: Some(name) };
             let lines = [
                 all.receive(),
                 all.accept(1, 1),
@@ -332,17 +335,20 @@ mod tests {
     }
 
     #[test]
-    fn a_guide_fits_into_its_screen_and_a_command_stays_whole() {
+    fn guide_wraps_but_keeps_commands_whole() {
         for topic in Topic::value_variants() {
-            let lines = folded(topic.text(), Screen::of(80));
+            let lines = wrap_text(topic.text(), Screen::with_columns(80));
             let wide = |line: &&String| line.chars().count() > 80 && !line.starts_with("    ");
-            assert_eq!(lines.iter().find(wide), None, "{}", topic.word());
-            assert_eq!(folded(topic.text(), Screen::ENDLESS).join("\n"), topic.text().trim_end());
+            assert_eq!(lines.iter().find(wide), None, "{}", topic.as_str());
+            assert_eq!(
+                wrap_text(topic.text(), Screen::UNLIMITED).join("\n"),
+                topic.text().trim_end()
+            );
         }
     }
 
     #[test]
-    fn the_managing_guide_says_what_a_manager_must_know() {
+    fn managing_guide_has_required_rules() {
         let text = Topic::Managing.text().replace('\n', " ");
         for needed in [
             "fresh thread in the same project",

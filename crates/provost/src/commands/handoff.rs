@@ -7,8 +7,8 @@ use provost_api::{HandoffRow, HeartbeatRow};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{input, tasking::Meant};
-use crate::{cli::Outcome, context::Context, target, ui};
+use super::{input, task_args::TeamTarget};
+use crate::{cli::CliResult, context::Context, target, ui};
 
 /// Print the prompt that onboards a member of a team
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct HandoffArgs {
 
 /// The daemon's reply.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Handed {
+pub(crate) struct HandoffReply {
     pub(crate) task: String,
     pub(crate) handoffs: Vec<HandoffRow>,
     pub(crate) heartbeat: Option<HeartbeatRow>,
@@ -40,23 +40,23 @@ pub(crate) fn find(
     context: &Context,
     task: &str,
     member: Option<&str>,
-) -> Result<Handed, provost_api::ApiError> {
-    let meant = Meant::named(task);
-    let path = target::query(&meant.path("handoff"), &[("member", member.map(str::to_owned))]);
+) -> Result<HandoffReply, provost_api::ApiError> {
+    let meant = TeamTarget::new(task);
+    let path = target::with_query(&meant.path("handoff"), &[("member", member.map(str::to_owned))]);
     meant.get(context, &path)
 }
 
-pub(crate) fn run(context: &Context, args: &HandoffArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &HandoffArgs) -> CliResult {
     let handed = find(context, &args.task, args.member.as_deref())?;
     if context.ui.json {
-        let Handed { task, handoffs, heartbeat } = handed;
+        let HandoffReply { task, handoffs, heartbeat } = handed;
         let told = json!({"task": task, "handoffs": handoffs, "heartbeat": heartbeat});
         context.ui.result(told, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.heartbeat {
         match &handed.heartbeat {
-            None => context.ui.talk("Provost wakes all members of this team itself"),
+            None => context.ui.notice("Provost wakes all members of this team itself"),
             Some(heartbeat) => context.ui.lines(&ui::heartbeat_lines(heartbeat))?,
         }
         return Ok(ExitCode::SUCCESS);
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, args: &HandoffArgs) -> Outcome {
         if at > 0 {
             context.ui.line("")?;
         }
-        context.ui.line(&ui::clean_block(&handoff.prompt))?;
+        context.ui.line(&ui::escape_block(&handoff.prompt))?;
     }
     Ok(ExitCode::SUCCESS)
 }

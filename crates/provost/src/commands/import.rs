@@ -10,7 +10,7 @@ use super::{
     export::{IMPORT, bundle_error},
     ledger,
 };
-use crate::{cli::Outcome, context::Context, ui};
+use crate::{cli::CliResult, context::Context, ui};
 
 /// Import a bundle into an empty home
 ///
@@ -30,7 +30,7 @@ pub(crate) struct ImportArgs {
     only_look: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &ImportArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ImportArgs) -> CliResult {
     let bundle = Bundle::open(&args.directory).map_err(|why| bundle_error(&why))?;
     let manifest = &bundle.manifest;
     let holds = format!(
@@ -39,14 +39,19 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> Outcome {
         manifest.streams.len().saturating_sub(1),
         manifest.records
     );
-    let id = ui::short(manifest.subject.key());
+    let id = ui::short_id(manifest.subject.key());
     if args.only_look {
         let value = json!({"ok": true, "manifest": manifest});
-        return ledger::done(context, value, &format!("the bundle is intact: {holds}"), &[IMPORT]);
+        return ledger::show_done(
+            context,
+            value,
+            &format!("the bundle is intact: {holds}"),
+            &[IMPORT],
+        );
     }
     let mut input = bundle.streams().map_err(|why| bundle_error(&why))?;
-    let (imported, mut value) =
-        ledger::take_in(context, &mut input, false).map_err(|why| why.told(IMPORT))?;
+    let (imported, mut value) = ledger::import_into_empty(context, &mut input, false)
+        .map_err(|why| why.into_api_error(IMPORT))?;
     value["manifest"] = json!(manifest);
     let closed = match imported.closed {
         0 => String::new(),
@@ -54,5 +59,5 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> Outcome {
     };
     let next = [format!("provost replay {id}"), format!("provost audit {id}")];
     let next: Vec<&str> = next.iter().map(String::as_str).collect();
-    ledger::done(context, value, &format!("imported {holds}{closed}"), &next)
+    ledger::show_done(context, value, &format!("imported {holds}{closed}"), &next)
 }

@@ -3,21 +3,24 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Client, Code, ItemRow, NextRequest, StandingTaskRow, TaskMessageRow};
-use provost_core::task::Command;
+use provost_api::{
+    ApiError, Client, ErrorCode, InboxItemRow, NextRequest, TeamMessageRow, TeamRow,
+};
+use provost_core::team::TeamCommand;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    change::KeyArgs,
-    input, task,
-    tasking::{self, Meant, OfTask},
+    input,
+    mutation::KeyArgs,
+    task,
+    task_args::{self, TeamArgs, TeamTarget},
 };
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::Context,
-    error::unknown,
+    error::unknown_name,
     target,
     ui::{self, Screen},
 };
@@ -32,17 +35,17 @@ use crate::{
 )]
 pub(crate) struct InboxArgs {
     #[command(subcommand)]
-    what: What,
+    what: InboxCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum InboxCommand {
     Next(NextArgs),
-    Ls(LsArgs),
+    Ls(InboxLsArgs),
     Accept(LeaseArgs),
-    Ack(AckArgs),
+    Ack(InboxAckArgs),
     Release(ReleaseArgs),
-    Cancel(SortArgs),
+    Cancel(MessageDispositionArgs),
     Requeue(RequeueArgs),
     Bury(BuryArgs),
 }
@@ -57,7 +60,7 @@ enum What {
 )]
 struct NextArgs {
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     /// Wait for a message
     #[arg(long)]
     wait: bool,
@@ -76,9 +79,9 @@ struct NextArgs {
 #[command(
     after_help = "Examples:\n  provost inbox ls\n  provost inbox ls --task limits\n  provost inbox ls --to hand --json"
 )]
-struct LsArgs {
+struct InboxLsArgs {
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     /// Only messages for this member, or for `operator`
     #[arg(long, value_name = "MEMBER")]
     to: Option<String>,
@@ -97,7 +100,7 @@ struct LeaseArgs {
     #[arg(long, value_name = "N")]
     lease: u32,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -107,7 +110,7 @@ struct LeaseArgs {
 #[command(
     after_help = "Examples:\n  provost inbox ack 3 --lease 1 --task limits --as hand --note 'done in 4f2a'"
 )]
-struct AckArgs {
+struct InboxAckArgs {
     #[command(flatten)]
     message: LeaseArgs,
     /// Short summary of the result
@@ -133,14 +136,14 @@ struct ReleaseArgs {
 #[command(
     after_help = "Examples:\n  provost inbox cancel 3 --task limits --because 'sent too early'"
 )]
-struct SortArgs {
+struct MessageDispositionArgs {
     /// Number of the message
     no: u32,
     /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -152,7 +155,7 @@ struct SortArgs {
 )]
 struct RequeueArgs {
     #[command(flatten)]
-    rest: SortArgs,
+    rest: MessageDispositionArgs,
     /// New recipient [default: the same member]
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     to: Option<String>,
@@ -165,99 +168,105 @@ struct RequeueArgs {
 )]
 struct BuryArgs {
     #[command(flatten)]
-    rest: SortArgs,
+    rest: MessageDispositionArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &InboxArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &InboxArgs) -> CliResult {
     match &args.what {
-        What::Next(args) => next(context, args),
-        What::Ls(args) => ls(context, args),
-        What::Accept(args) => {
+        InboxCommand::Next(args) => next(context, args),
+        InboxCommand::Ls(args) => ls(context, args),
+        InboxCommand::Accept(args) => {
             // The daemon counts the polls.
-            let command = Command::Accept { no: args.no, lease: args.lease, polls: 0 };
-            args.task.meant().change(context, &command, &args.key)
+            let command = TeamCommand::Accept { no: args.no, lease: args.lease, polls: 0 };
+            args.task.target().change(context, &command, &args.key)
         }
-        What::Ack(AckArgs { message, note }) => {
+        InboxCommand::Ack(InboxAckArgs { message, note }) => {
             let (no, lease, note) = (message.no, message.lease, note.clone());
-            let command = Command::Acknowledge { no, lease, note };
-            message.task.meant().change(context, &command, &message.key)
+            let command = TeamCommand::Acknowledge { no, lease, note };
+            message.task.target().change(context, &command, &message.key)
         }
-        What::Release(ReleaseArgs { message, because }) => {
+        InboxCommand::Release(ReleaseArgs { message, because }) => {
             let reason = because.clone();
-            let command = Command::Release { no: message.no, lease: message.lease, reason };
-            message.task.meant().change(context, &command, &message.key)
+            let command = TeamCommand::Release { no: message.no, lease: message.lease, reason };
+            message.task.target().change(context, &command, &message.key)
         }
-        What::Cancel(args) => {
-            sort(context, args, |no, because| Command::CancelMessage { no, because })
-        }
-        What::Requeue(args) => {
+        InboxCommand::Cancel(args) => change_disposition(context, args, |no, because| {
+            TeamCommand::CancelMessage { no, because }
+        }),
+        InboxCommand::Requeue(args) => {
             let to = args.to.as_ref();
-            sort(context, &args.rest, |no, because| Command::Requeue {
+            change_disposition(context, &args.rest, |no, because| TeamCommand::Requeue {
                 no,
                 because,
                 to: to.cloned(),
             })
         }
-        What::Bury(args) => sort(context, &args.rest, |no, reason| Command::Bury { no, reason }),
+        InboxCommand::Bury(args) => {
+            change_disposition(context, &args.rest, |no, reason| TeamCommand::Bury { no, reason })
+        }
     }
 }
 
-fn sort(context: &Context, args: &SortArgs, of: impl Fn(u32, String) -> Command) -> Outcome {
-    args.task.meant().change(context, &of(args.no, args.because.clone()), &args.key)
+fn change_disposition(
+    context: &Context,
+    args: &MessageDispositionArgs,
+    of: impl Fn(u32, String) -> TeamCommand,
+) -> CliResult {
+    args.task.target().change(context, &of(args.no, args.because.clone()), &args.key)
 }
 
 /// The daemon's reply to a request for a message.
 #[derive(Debug, Deserialize, Serialize)]
 struct NextReply {
-    item: Option<ItemRow>,
+    item: Option<InboxItemRow>,
 }
 
 /// How long one request waits; an unlimited wait consists of these.
-const ONE_WAIT: Duration = Duration::from_secs(60);
+const REQUEST_WAIT: Duration = Duration::from_secs(60);
 
 /// How often in a row the daemon may be lost during a wait before that is an error.
-const MAX_LOST: u32 = 5;
+const MAX_LOST_DAEMONS: u32 = 5;
 
 /// How often to look for the next daemon where none may be started: within an agent it would end with the agent.
-const MAX_ABSENT: u32 = 60;
+const MAX_ABSENT_POLLS: u32 = 60;
 
 /// The pause between two such attempts.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
-fn next(context: &Context, args: &NextArgs) -> Outcome {
-    let meant = args.task.meant();
-    let mut item = taken(context, args, meant)?;
+fn next(context: &Context, args: &NextArgs) -> CliResult {
+    let meant = args.task.target();
+    let mut item = take_next(context, args, meant)?;
     if !args.offer_only
         && let Some(item) = item.as_mut()
     {
-        let command = Command::Accept { no: item.no, lease: item.lease, polls: 0 };
-        let accepted = meant.tell(context, &command, &context.key(None))?;
+        let command = TeamCommand::Accept { no: item.no, lease: item.lease, polls: 0 };
+        let accepted = meant.send(context, &command, &context.idempotency_key(None))?;
         // The offer was accepted: from now on only the lease counts.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
         item.accept_command = None;
     }
-    shown(context, item)
+    show_item(context, item)
 }
 
 /// Takes the next message, or waits for one. A waiting caller has taken nothing, so it continues with the next daemon
 /// if one is lost.
-fn taken(
+fn take_next(
     context: &Context,
     args: &NextArgs,
-    meant: Meant<'_>,
-) -> Result<Option<ItemRow>, ApiError> {
-    let deadline = args.timeout.map(|seconds| clock::after(Duration::from_secs(seconds)));
-    let is_over = || deadline.is_some_and(|deadline| clock::until(deadline).is_zero());
+    meant: TeamTarget<'_>,
+) -> Result<Option<InboxItemRow>, ApiError> {
+    let deadline = args.timeout.map(|seconds| clock::deadline_after(Duration::from_secs(seconds)));
+    let is_over = || deadline.is_some_and(|deadline| clock::time_until(deadline).is_zero());
     let goes_on = |error: &ApiError, tries: u32, most: u32| {
-        args.wait && error.code == Code::Unreachable && tries < most && !is_over()
+        args.wait && error.code == ErrorCode::Unreachable && tries < most && !is_over()
     };
     let (mut lost, mut absent) = (0, 0);
     loop {
-        let client = match tasking::client(context) {
+        let client = match task_args::client(context) {
             Ok(client) => client,
-            Err(error) if lost > 0 && goes_on(&error, absent, MAX_ABSENT) => {
+            Err(error) if lost > 0 && goes_on(&error, absent, MAX_ABSENT_POLLS) => {
                 absent += 1;
-                clock::pause(ABSENT_PAUSE);
+                clock::sleep(ABSENT_PAUSE);
                 continue;
             }
             Err(error) => return Err(error),
@@ -265,35 +274,36 @@ fn taken(
         absent = 0;
         let left = match (args.wait, deadline) {
             (false, _) => Duration::ZERO,
-            (true, None) => ONE_WAIT,
-            (true, Some(deadline)) => clock::until(deadline).min(ONE_WAIT),
+            (true, None) => REQUEST_WAIT,
+            (true, Some(deadline)) => clock::time_until(deadline).min(REQUEST_WAIT),
         };
-        match ask(context, &client, meant, left) {
+        match request_next(context, &client, meant, left) {
             Ok(item) if item.is_some() || !args.wait || is_over() => return Ok(item),
             Ok(_) => lost = 0,
-            Err(error) if goes_on(&error, lost, MAX_LOST) => lost += 1,
+            Err(error) if goes_on(&error, lost, MAX_LOST_DAEMONS) => lost += 1,
             Err(error) => return Err(error),
         }
     }
 }
 
-fn ask(
+fn request_next(
     context: &Context,
     client: &Client,
-    meant: Meant<'_>,
+    meant: TeamTarget<'_>,
     wait: Duration,
-) -> Result<Option<ItemRow>, ApiError> {
-    let (launch, token) = tasking::proof(context);
+) -> Result<Option<InboxItemRow>, ApiError> {
+    let (launch, token) = task_args::launch_credentials(context);
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-    let request = NextRequest { by: meant.by(), wait_ms, launch, token };
+    let request = NextRequest { acting_as: meant.by(), wait_ms, launch, token };
     // Each request has its own key: a message taken by a lost reply returns by itself.
-    let reply: NextReply = client.post(&meant.path("next"), &request, &context.key(None))?;
+    let reply: NextReply =
+        client.post(&meant.path("next"), &request, &context.idempotency_key(None))?;
     Ok(reply.item)
 }
 
-fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
+fn show_item(context: &Context, item: Option<InboxItemRow>) -> CliResult {
     // An offered message must be accepted before it can be acknowledged.
-    let commands = |item: &ItemRow| {
+    let commands = |item: &InboxItemRow| {
         let accept = item.accept_command.clone().into_iter();
         accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
     };
@@ -308,9 +318,9 @@ fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     match &item {
-        None => context.ui.talk("no message to take"),
+        None => context.ui.notice("no message to take"),
         Some(item) => {
-            context.ui.line(&ui::clean_block(&item.envelope))?;
+            context.ui.line(&ui::escape_block(&item.envelope))?;
             context.ui.next(&next);
         }
     }
@@ -320,47 +330,47 @@ fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
 #[derive(Debug, Deserialize)]
 struct MessagesReply {
     task: String,
-    messages: Vec<TaskMessageRow>,
+    messages: Vec<TeamMessageRow>,
 }
 
 /// Checks that a name is a possible recipient in a team.
-fn is_somebody(task: &StandingTaskRow, name: &str) -> Result<(), ApiError> {
+fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
     let mut names: Vec<&str> = task.members.iter().map(|member| member.name.as_str()).collect();
     names.push("operator");
     if names.contains(&name) {
         return Ok(());
     }
-    let next = format!("provost task show {}", ui::short(&task.id));
-    Err(unknown("member", name, &names).next(next))
+    let next = format!("provost task show {}", ui::short_id(&task.id));
+    Err(unknown_name("member", name, &names).next(next))
 }
 
 /// Whether a message is closed.
-fn is_over(row: &TaskMessageRow) -> bool {
+fn is_closed(row: &TeamMessageRow) -> bool {
     !matches!(row.standing.as_str(), "stored" | "offered" | "accepted" | "dead")
 }
 
 /// A message that waits for the operator, with its team.
 #[derive(Debug, Serialize)]
-struct Waiting {
+struct OperatorMessage {
     task: String,
     name: String,
     #[serde(flatten)]
-    message: TaskMessageRow,
+    message: TeamMessageRow,
 }
 
 /// Lists the messages of all teams that wait for the operator.
-fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRow>) -> Outcome {
-    let mut waiting: Vec<Waiting> = Vec::new();
+fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> CliResult {
+    let mut waiting: Vec<OperatorMessage> = Vec::new();
     let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     for task in tasks.into_iter().filter(|task| task.for_operator > 0) {
-        let reply: MessagesReply = client.get(&target::task_action(&task.id, "messages"))?;
+        let reply: MessagesReply = client.get(&target::team_action_path(&task.id, "messages"))?;
         let mut messages = reply.messages;
-        messages.retain(|row| row.to == "operator" && !is_over(row));
-        next.push(task::read_command(&task));
+        messages.retain(|row| row.to == "operator" && !is_closed(row));
+        next.push(task::take_message_command(&task));
         lines.extend(ui::for_operator_lines(paint, std::slice::from_ref(&task)));
         lines.extend(ui::message_lines(paint, screen, now, &messages));
-        waiting.extend(messages.into_iter().map(|message| Waiting {
+        waiting.extend(messages.into_iter().map(|message| OperatorMessage {
             task: task.id.clone(),
             name: task.name.clone(),
             message,
@@ -371,7 +381,7 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRo
         return Ok(ExitCode::SUCCESS);
     }
     if lines.is_empty() {
-        context.ui.talk("no messages for you in any team; use --task to list all of one team");
+        context.ui.notice("no messages for you in any team; use --task to list all of one team");
     } else {
         context.ui.lines(&lines)?;
     }
@@ -379,31 +389,31 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRo
     Ok(ExitCode::SUCCESS)
 }
 
-fn ls(context: &Context, args: &LsArgs) -> Outcome {
-    let meant = args.task.meant();
+fn ls(context: &Context, args: &InboxLsArgs) -> CliResult {
+    let meant = args.task.target();
     let for_operator = args.to.as_deref().is_none_or(|to| to == "operator");
-    if args.task.is_operators(context) && for_operator && !args.all {
-        let client = tasking::client(context)?;
+    if args.task.is_operator_without_team(context) && for_operator && !args.all {
+        let client = task_args::client(context)?;
         let tasks = task::open_tasks(&client)?;
         if tasks.len() > 1 {
             return ls_for_operator(context, &client, tasks);
         }
     }
     if let Some(to) = &args.to {
-        is_somebody(&meant.find(context)?, to)?;
+        check_recipient(&meant.find(context)?, to)?;
     }
     let mut reply: MessagesReply = meant.get(context, &meant.path("messages"))?;
-    reply.messages.retain(|row| args.all || !is_over(row));
+    reply.messages.retain(|row| args.all || !is_closed(row));
     reply.messages.retain(|row| args.to.as_ref().is_none_or(|to| *to == row.to));
     if context.ui.json {
         context.ui.result(json!({"task": reply.task, "messages": reply.messages}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if reply.messages.is_empty() {
-        context.ui.talk(if args.all { "no messages" } else { "no open messages" });
+        context.ui.notice(if args.all { "no messages" } else { "no open messages" });
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
     context.ui.lines(&ui::message_lines(paint, screen, clock::now_ms(), &reply.messages))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,9 +10,9 @@ use crate::error::usage;
 const MAX_TEXT: u64 = 512 << 10;
 
 /// Returns the given text, or reads standard input if it is `-`.
-pub(crate) fn text(given: &str) -> Result<String, ApiError> {
+pub(crate) fn read_text(given: &str) -> Result<String, ApiError> {
     if given != "-" {
-        return checked(given.to_owned());
+        return check_text(given.to_owned());
     }
     let mut bytes = Vec::new();
     std::io::stdin()
@@ -20,10 +20,10 @@ pub(crate) fn text(given: &str) -> Result<String, ApiError> {
         .read_to_end(&mut bytes)
         .map_err(|why| usage(format!("cannot read standard input: {why}")))?;
     let text = String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?;
-    checked(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+    check_text(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-fn checked(text: String) -> Result<String, ApiError> {
+fn check_text(text: String) -> Result<String, ApiError> {
     if text.len() as u64 > MAX_TEXT {
         return Err(usage(format!("the text is longer than {MAX_TEXT} bytes")));
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_have_a_unit() {
+    fn age_requires_unit() {
         assert_eq!(parse_age("30d"), Ok(30 * 86_400_000));
         assert_eq!(parse_age("0s"), Ok(0));
         for text in [
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_in_seconds_unless_it_says_otherwise() {
+    fn wait_defaults_to_seconds() {
         assert_eq!((parse_seconds("8"), parse_seconds("2m")), (Ok(8), Ok(120)));
         assert!(parse_seconds("soon").is_err());
     }
 
     #[test]
-    fn counts_may_be_in_thousands_and_millions() {
+    fn counts_accept_k_and_m_suffixes() {
         assert_eq!(parse_count("1500"), Ok(1_500));
         assert_eq!((parse_count("500k"), parse_count("2M")), (Ok(500_000), Ok(2_000_000)));
         for text in ["", "k", "0", "-1", "1.5M", "2m", "99999999999999999999", "2MM", "1é"] {
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_endless_text_is_refused() {
-        assert!(text(" \n").is_err());
-        assert!(text(&"x".repeat(MAX_TEXT as usize + 1)).is_err());
-        assert_eq!(text("x").unwrap(), "x");
+    fn empty_or_oversized_text_is_rejected() {
+        assert!(read_text(" \n").is_err());
+        assert!(read_text(&"x".repeat(MAX_TEXT as usize + 1)).is_err());
+        assert_eq!(read_text("x").unwrap(), "x");
     }
 }

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use provost_api::InterruptRequest;
-use provost_core::task::Command;
+use provost_core::team::TeamCommand;
 
 use super::{
-    change::{KeyArgs, change},
     input,
-    tasking::MemberArgs,
+    mutation::{KeyArgs, change},
+    task_args::MemberArgs,
 };
-use crate::{cli::Outcome, context::Context, error::usage};
+use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Interrupt an agent's current turn
 ///
@@ -32,14 +32,14 @@ pub(crate) struct InterruptArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &InterruptArgs) -> Outcome {
-    let said = |text: &Option<String>| text.as_deref().map(input::text).transpose();
-    match (args.member.named()?, &args.first, &args.second) {
+pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
+    let said = |text: &Option<String>| text.as_deref().map(input::read_text).transpose();
+    match (args.member.member()?, &args.first, &args.second) {
         (Some(member), text, None) => {
             let (member, text) = (member.to_owned(), said(text)?);
             let key = format!("leave-{}", args.key.get(context));
-            let command = Command::Interrupt { member, key, text };
-            args.member.task.meant().change(context, &command, &args.key)
+            let command = TeamCommand::Interrupt { member, key, text };
+            args.member.task.target().change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
             let message = "--member takes only a text as argument; name the team with --task";

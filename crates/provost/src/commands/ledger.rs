@@ -9,21 +9,21 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use provost_engine::stream;
 use provost_ledger::{
-    Difference, Durability, Exported, ImportError, Imported, Open, OpenError, OpenOptions,
-    SqliteLedger, SqliteReader,
+    Durability, ExportCounts, ImportCounts, ImportError, LedgerMismatch, OpenError, OpenOptions,
+    OpenStreamPolicy, SqliteLedger, SqliteReader,
 };
 use serde_json::{Value, json};
 
 use super::{
-    change::KeyArgs,
     input,
+    mutation::KeyArgs,
     recover::{self, RecoverArgs},
 };
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::{Error, chain, usage},
     ui,
@@ -36,11 +36,11 @@ use crate::{
 )]
 pub(crate) struct LedgerArgs {
     #[command(subcommand)]
-    what: What,
+    what: LedgerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum LedgerCommand {
     /// Rebuild every session from its events and compare
     #[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger verify --json")]
     Verify,
@@ -48,7 +48,7 @@ enum What {
     #[command(
         after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
     )]
-    Export(ExportArgs),
+    Export(LedgerExportArgs),
     /// Import an export into an empty home without a daemon
     ///
     /// Sessions that are open in the export of another home are closed in this one: their processes are not here, and
@@ -57,7 +57,7 @@ enum What {
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
-    Import(ImportArgs),
+    Import(LedgerImportArgs),
     /// Copy the current ledger into a new directory
     #[command(after_help = "Examples:\n  provost ledger backup ~/backups/provost-monday")]
     Backup(BackupArgs),
@@ -82,14 +82,14 @@ enum What {
 }
 
 #[derive(Debug, Args)]
-struct ExportArgs {
+struct LedgerExportArgs {
     /// File to create [default: standard output]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-struct ImportArgs {
+struct LedgerImportArgs {
     /// Export to read; `-` reads standard input
     file: PathBuf,
     /// Continue the open sessions of another home here, including their pending work
@@ -121,29 +121,29 @@ const RECOVER: &str = "provost ledger recover";
 /// The command that imports an export; it needs an empty home.
 const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE";
 
-pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &LedgerArgs) -> CliResult {
     match &args.what {
-        What::Verify => verify(context),
-        What::Export(args) => export(context, args),
-        What::Import(args) => import(context, args),
-        What::Backup(args) => backup(context, &args.directory),
-        What::Archive(args) => archive(context, args),
-        What::Recover(args) => recover::run(context, args),
-        What::Path => {
+        LedgerCommand::Verify => verify(context),
+        LedgerCommand::Export(args) => export(context, args),
+        LedgerCommand::Import(args) => import(context, args),
+        LedgerCommand::Backup(args) => backup(context, &args.directory),
+        LedgerCommand::Archive(args) => archive(context, args),
+        LedgerCommand::Recover(args) => recover::run(context, args),
+        LedgerCommand::Path => {
             let path = context.home()?.ledger().display().to_string();
             let value = json!({"ok": true, "path": path});
-            done(context, value, &path, &["provost ledger verify"])
+            show_done(context, value, &path, &["provost ledger verify"])
         }
     }
 }
 
-fn verify(context: &Context) -> Outcome {
+fn verify(context: &Context) -> CliResult {
     let reader = reader(context)?;
     let mut report =
-        provost_ledger::verify(&reader, &mut stream::refold).map_err(|why| storage(&why))?;
+        provost_ledger::verify(&reader, &mut stream::refold).map_err(|why| read_error(&why))?;
     if let Some(loss) = reader.loss() {
         let what = loss.to_string();
-        report.differences.insert(0, Difference { stream: None, what, next: RECOVER });
+        report.differences.insert(0, LedgerMismatch { stream: None, what, next: RECOVER });
     }
     let differences: Vec<Value> = report
         .differences
@@ -158,10 +158,10 @@ fn verify(context: &Context) -> Outcome {
     if clean {
         let text =
             format!("the ledger is intact: {} streams, {} records", report.streams, report.records);
-        return done(context, value, &text, &["provost ledger backup DIRECTORY"]);
+        return show_done(context, value, &text, &["provost ledger backup DIRECTORY"]);
     }
     let message = format!("the ledger has {} differences", report.differences.len());
-    let error = ApiError::new(Code::Failed, message);
+    let error = ApiError::new(ErrorCode::Failed, message);
     let error = report.differences.first().map_or(error.clone(), |found| error.next(found.next));
     if context.ui.json {
         value["error"] = json!(error);
@@ -171,22 +171,22 @@ fn verify(context: &Context) -> Outcome {
     let lines = report.differences.iter().map(|found| {
         let stream =
             found.stream.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
-        format!("{stream}: {}", ui::clean(&found.what))
+        format!("{stream}: {}", ui::escape_line(&found.what))
     });
     context.ui.lines(&lines.collect::<Vec<_>>())?;
     Err(error.into())
 }
 
 /// Writes the export. With --json and no file the export itself is the output, because it is JSON lines already.
-fn export(context: &Context, args: &ExportArgs) -> Outcome {
+fn export(context: &Context, args: &LedgerExportArgs) -> CliResult {
     super::export::refuse_agents(context)?;
     let (reader, home) = (warning_reader(context)?, context.trusted_home()?.id());
     let Some(path) = &args.to else {
         let mut out = std::io::stdout().lock();
         let exported =
             provost_ledger::export(&reader, home.as_deref(), &mut out).map_err(export_error)?;
-        out.flush().map_err(Error::output)?;
-        context.ui.talk(&exported_words(&exported));
+        out.flush().map_err(Error::from_write_error)?;
+        context.ui.notice(&describe_export(&exported));
         context.ui.next(&[IMPORT.to_owned()]);
         return Ok(ExitCode::SUCCESS);
     };
@@ -196,29 +196,29 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         created.map_err(|why| usage(format!("cannot create {}: {why}", path.display())))?;
     let exported =
         provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;
-    file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
+    file.sync_all().map_err(|why| chain(ErrorCode::Storage, "cannot write the export", &why))?;
     let value = json!({
         "ok": true, "file": path.display().to_string(), "streams": exported.streams,
         "records": exported.records, "replies": exported.replies,
     });
-    done(context, value, &exported_words(&exported), &[IMPORT])
+    show_done(context, value, &describe_export(&exported), &[IMPORT])
 }
 
-fn exported_words(exported: &Exported) -> String {
+fn describe_export(exported: &ExportCounts) -> String {
     format!("exported {} streams, {} records", exported.streams, exported.records)
 }
 
 fn export_error(why: provost_ledger::ExportError) -> Error {
     match why {
-        provost_ledger::ExportError::Write(why) => Error::output(why),
-        provost_ledger::ExportError::Read(why) => storage(&why).into(),
+        provost_ledger::ExportError::Write(why) => Error::from_write_error(why),
+        provost_ledger::ExportError::Read(why) => read_error(&why).into(),
     }
 }
 
-fn import(context: &Context, args: &ImportArgs) -> Outcome {
-    let mut input = opened(&args.file)?;
-    let (imported, mut value) =
-        take_in(context, &mut input, args.take_over).map_err(|why| why.told(IMPORT))?;
+fn import(context: &Context, args: &LedgerImportArgs) -> CliResult {
+    let mut input = open_export(&args.file)?;
+    let (imported, mut value) = import_into_empty(context, &mut input, args.take_over)
+        .map_err(|why| why.into_api_error(IMPORT))?;
     value["replies"] = json!(imported.replies);
     let closed = match imported.closed {
         0 => String::new(),
@@ -226,44 +226,44 @@ fn import(context: &Context, args: &ImportArgs) -> Outcome {
     };
     let text =
         format!("imported {} streams, {} records{closed}", imported.streams, imported.records);
-    done(context, value, &text, &["provost ledger verify", "provost ls"])
+    show_done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 
 /// Why an export was not imported.
-pub(super) enum NotTakenIn {
+pub(super) enum ImportFailure {
     /// The home or its ledger is not available.
     Home(ApiError),
     Import(ImportError),
 }
 
-impl From<ApiError> for NotTakenIn {
+impl From<ApiError> for ImportFailure {
     fn from(error: ApiError) -> Self {
-        NotTakenIn::Home(error)
+        ImportFailure::Home(error)
     }
 }
 
-impl From<ImportError> for NotTakenIn {
+impl From<ImportError> for ImportFailure {
     fn from(error: ImportError) -> Self {
-        NotTakenIn::Import(error)
+        ImportFailure::Import(error)
     }
 }
 
-impl NotTakenIn {
+impl ImportFailure {
     /// Converts to an API error. `again` is the command that would import it into another home.
-    pub(super) fn told(self, again: &str) -> ApiError {
+    pub(super) fn into_api_error(self, again: &str) -> ApiError {
         match self {
-            NotTakenIn::Home(error) => error,
-            NotTakenIn::Import(why) => import_error(&why).next(again),
+            ImportFailure::Home(error) => error,
+            ImportFailure::Import(why) => import_error(&why).next(again),
         }
     }
 }
 
 /// Imports an export into an empty home. Returns the summary, also as the start of the JSON result.
-pub(super) fn take_in(
+pub(super) fn import_into_empty(
     context: &Context,
     input: &mut dyn BufRead,
     take_over: bool,
-) -> Result<(Imported, Value), NotTakenIn> {
+) -> Result<(ImportCounts, Value), ImportFailure> {
     let home = context.home()?;
     home.prepare()?;
     let options = OpenOptions {
@@ -275,9 +275,9 @@ pub(super) fn take_in(
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let id = home.id();
     let open = if take_over {
-        Open::GoOn
+        OpenStreamPolicy::KeepOpen
     } else {
-        Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere }
+        OpenStreamPolicy::CloseForeign { home: id.as_deref(), close: &mut stream::close_imported }
     };
     let imported = ledger.import(input, &stream::is_known, &mut stream::refold, open)?;
     let value = json!({
@@ -287,15 +287,15 @@ pub(super) fn take_in(
 }
 
 /// Opens an export; `-` is standard input.
-fn opened(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
+fn open_export(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
     if file == Path::new("-") {
         return Ok(Box::new(std::io::stdin().lock()));
     }
     let input = File::open(file).map_err(|why| {
         let code = if why.kind() == std::io::ErrorKind::NotFound {
-            Code::NotFound
+            ErrorCode::NotFound
         } else {
-            Code::BadRequest
+            ErrorCode::BadRequest
         };
         ApiError::new(code, format!("cannot open {}: {why}", file.display()))
     })?;
@@ -304,28 +304,28 @@ fn opened(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
 
 fn import_error(why: &ImportError) -> ApiError {
     let code = match why {
-        ImportError::NotEmpty => Code::Refused,
-        ImportError::Line(_) | ImportError::Fold { .. } => Code::BadRequest,
-        ImportError::Storage(_) => Code::Storage,
+        ImportError::NotEmpty => ErrorCode::Refused,
+        ImportError::Line(_) | ImportError::Fold { .. } => ErrorCode::BadRequest,
+        ImportError::Storage(_) => ErrorCode::Storage,
     };
     chain(code, "nothing was imported", why)
 }
 
-fn backup(context: &Context, to: &Path) -> Outcome {
+fn backup(context: &Context, to: &Path) -> CliResult {
     super::export::refuse_agents(context)?;
     warning_reader(context)?.backup(to).map_err(|why| {
         let code = match why {
-            provost_ledger::BackupError::Exists { .. } => Code::Refused,
-            provost_ledger::BackupError::Storage(_) => Code::Storage,
+            provost_ledger::BackupError::Exists { .. } => ErrorCode::Refused,
+            provost_ledger::BackupError::Storage(_) => ErrorCode::Storage,
         };
         chain(code, "cannot back up the ledger", &why)
     })?;
     let path = to.display().to_string();
     let text = format!("copied the ledger to {path}");
-    done(context, json!({"ok": true, "directory": path}), &text, &["provost ledger verify"])
+    show_done(context, json!({"ok": true, "directory": path}), &text, &["provost ledger verify"])
 }
 
-fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
+fn archive(context: &Context, args: &ArchiveArgs) -> CliResult {
     let body = json!({"older_than_ms": args.older_than, "apply": args.apply});
     let reply: Value =
         context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
@@ -341,15 +341,15 @@ fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
     } else {
         &["provost ledger archive --older-than AGE --apply"]
     };
-    done(context, reply, &text, next)
+    show_done(context, reply, &text, next)
 }
 
-pub(super) fn done(context: &Context, value: Value, text: &str, next: &[&str]) -> Outcome {
+pub(super) fn show_done(context: &Context, value: Value, text: &str, next: &[&str]) -> CliResult {
     let next: Vec<String> = next.iter().map(|command| (*command).to_owned()).collect();
     if context.ui.json {
         context.ui.result(value, &next)?;
     } else {
-        context.ui.line(&ui::clean(text))?;
+        context.ui.line(&ui::escape_line(text))?;
         context.ui.next(&next);
     }
     Ok(ExitCode::SUCCESS)
@@ -371,17 +371,17 @@ fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
 
 pub(super) fn open_error(why: &OpenError) -> ApiError {
     let (code, next) = match why {
-        OpenError::Missing { .. } => (Code::NotFound, "provost spawn -- COMMAND"),
-        OpenError::Locked { .. } => (Code::Refused, "provost daemon stop"),
+        OpenError::Missing { .. } => (ErrorCode::NotFound, "provost spawn -- COMMAND"),
+        OpenError::Locked { .. } => (ErrorCode::Refused, "provost daemon stop"),
         OpenError::Vanished { .. } | OpenError::NotALedger { .. } => {
-            (Code::Storage, "provost ledger path")
+            (ErrorCode::Storage, "provost ledger path")
         }
-        OpenError::Newer { .. } => (Code::ReadOnly, "provost --version"),
-        OpenError::Storage(_) => (Code::Storage, "provost ledger verify"),
+        OpenError::Newer { .. } => (ErrorCode::ReadOnly, "provost --version"),
+        OpenError::Storage(_) => (ErrorCode::Storage, "provost ledger verify"),
     };
     chain(code, "cannot open the ledger", why).next(next)
 }
 
-pub(super) fn storage(why: &provost_ledger::Error) -> ApiError {
-    chain(Code::Storage, "cannot read the ledger", why).next("provost ledger verify")
+pub(super) fn read_error(why: &provost_ledger::Error) -> ApiError {
+    chain(ErrorCode::Storage, "cannot read the ledger", why).next("provost ledger verify")
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use provost_api::LimitRequest;
 
 use super::{
-    change::{KeyArgs, change_any},
     input,
+    mutation::{KeyArgs, change_any},
 };
-use crate::{cli::Outcome, context::Context, settings};
+use crate::{cli::CliResult, context::Context, settings};
 
 /// Raise a limit of a session or run, so that it continues
 ///
@@ -34,7 +34,7 @@ pub(crate) struct LimitArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &LimitArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &LimitArgs) -> CliResult {
     let output = args.output.as_deref().map(|text| settings::parse_size("--output", text));
     let request =
         LimitRequest { output: output.transpose()?, tokens: args.tokens, turns: args.turns };

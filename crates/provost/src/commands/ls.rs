@@ -3,13 +3,13 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::{ApiError, Client, Code, RunRow, SessionRow, ShortageRow, UnknownHolder};
+use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, ShortageRow, UnknownHolder};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::Context,
     settings, target,
@@ -43,7 +43,7 @@ pub(crate) struct LsArgs {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ListReply {
+pub(super) struct SessionListReply {
     pub(super) sessions: Vec<SessionRow>,
     #[serde(default)]
     pub(super) runs: Vec<RunRow>,
@@ -57,7 +57,7 @@ pub(super) struct ListReply {
     pub(super) ledger_loss: Option<String>,
 }
 
-impl ListReply {
+impl SessionListReply {
     /// Adds lost events and unknown processes of the ledger, if there are any.
     pub(super) fn add_condition(&self, value: &mut Value) {
         if let Some(loss) = &self.ledger_loss {
@@ -69,17 +69,17 @@ impl ListReply {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &LsArgs) -> CliResult {
     let path = path(args);
     let client = context.daemon()?;
     if let Some(given) = args.project.as_deref().filter(|given| !is_directory(given)) {
-        known(&client, given)?;
+        check_known_project(&client, given)?;
     }
     if context.ui.json && !args.runs {
         context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut reply: ListReply = client.get(&path)?;
+    let mut reply: SessionListReply = client.get(&path)?;
     if args.runs {
         reply.sessions.clear();
     }
@@ -97,13 +97,13 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
     show(context, reply)
 }
 
-fn show(context: &Context, reply: ListReply) -> Outcome {
-    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    let ListReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
+fn show(context: &Context, reply: SessionListReply) -> CliResult {
+    let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
+    let SessionListReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
     context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
     if sessions.is_empty() && runs.is_empty() {
         context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
-        context.ui.talk("no sessions or runs");
+        context.ui.notice("no sessions or runs");
         let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];
         context.ui.next(&next.map(str::to_owned));
         return Ok(ExitCode::SUCCESS);
@@ -132,7 +132,7 @@ fn show(context: &Context, reply: ListReply) -> Outcome {
 }
 
 fn path(args: &LsArgs) -> String {
-    target::query(
+    target::with_query(
         "/v1/sessions",
         &[
             ("limit", args.limit.map(|limit| limit.to_string())),
@@ -157,14 +157,14 @@ fn is_directory(given: &str) -> bool {
 }
 
 /// Fails for a missing directory without any session. Sessions may outlive their repository.
-fn known(client: &Client, given: &str) -> Result<(), ApiError> {
+fn check_known_project(client: &Client, given: &str) -> Result<(), ApiError> {
     let one = [("project", Some(given.to_owned())), ("limit", Some("1".to_owned()))];
-    let reply: ListReply = client.get(&target::query("/v1/sessions", &one))?;
+    let reply: SessionListReply = client.get(&target::with_query("/v1/sessions", &one))?;
     if !reply.sessions.is_empty() {
         return Ok(());
     }
     let message = format!("there is no directory {given:?}, and no session was ever in it");
-    Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
+    Err(ApiError::new(ErrorCode::NotFound, message).next("provost ls --all"))
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_inside_stands_for_its_repository() {
+    fn subdirectory_resolves_to_repository() {
         let dir = tempfile::tempdir().unwrap();
         let top = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir_all(top.join("src")).unwrap();

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use provost_api::ApiError;
-use provost_core::task::{
-    Attack, Command, Config, Epilogue, MoveKind,
+use provost_core::team::{
+    EpilogueStep, ManagerConfig, MoveKind, TeamCommand, WorkChallenge,
     recipes::{RECIPES, recipe, summary},
 };
 use serde_json::{Value, json};
 
-use super::{change::KeyArgs, input, tasking::OfTask};
+use super::{input, mutation::KeyArgs, task_args::TeamArgs};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::usage,
     ui::{self, Screen},
@@ -25,14 +25,14 @@ use crate::{
 )]
 pub(crate) struct ManagerArgs {
     #[command(subcommand)]
-    what: What,
+    what: ManagerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Show(ShowArgs),
+enum ManagerCommand {
+    Show(ManagerShowArgs),
     Set(SetArgs),
-    Ack(AckArgs),
+    Ack(ManagerAckArgs),
     Move(MoveArgs),
     Epilogue(EpilogueArgs),
     Attack(AttackArgs),
@@ -41,9 +41,9 @@ enum What {
 /// Show the manager's configuration with its revision
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost manager show --task limits --json > manager.json")]
-struct ShowArgs {
+struct ManagerShowArgs {
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
 }
 
 /// Replace the manager's configuration with a new revision
@@ -66,7 +66,7 @@ struct SetArgs {
     #[arg(long, value_name = "REVISION")]
     expect: u32,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -74,18 +74,18 @@ struct SetArgs {
 /// Acknowledge the configuration as its manager
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost manager ack --revision 0 --task limits --as boss")]
-struct AckArgs {
+struct ManagerAckArgs {
     /// Revision that was read
     #[arg(long)]
     revision: u32,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+enum MoveKindArg {
     Wait,
     Nudge,
     Interrupt,
@@ -94,15 +94,15 @@ enum Kind {
     Inspect,
 }
 
-impl From<Kind> for MoveKind {
-    fn from(kind: Kind) -> MoveKind {
+impl From<MoveKindArg> for MoveKind {
+    fn from(kind: MoveKindArg) -> MoveKind {
         match kind {
-            Kind::Wait => MoveKind::Wait,
-            Kind::Nudge => MoveKind::Nudge,
-            Kind::Interrupt => MoveKind::Interrupt,
-            Kind::Escalate => MoveKind::Escalate,
-            Kind::Stop => MoveKind::Stop,
-            Kind::Inspect => MoveKind::Inspect,
+            MoveKindArg::Wait => MoveKind::Wait,
+            MoveKindArg::Nudge => MoveKind::Nudge,
+            MoveKindArg::Interrupt => MoveKind::Interrupt,
+            MoveKindArg::Escalate => MoveKind::Escalate,
+            MoveKindArg::Stop => MoveKind::Stop,
+            MoveKindArg::Inspect => MoveKind::Inspect,
         }
     }
 }
@@ -115,18 +115,18 @@ impl From<Kind> for MoveKind {
 struct MoveArgs {
     /// Kind of move
     #[arg(value_enum)]
-    kind: Kind,
+    kind: MoveKindArg,
     /// Reason, with at least 12 letters or digits
     #[arg(long)]
     because: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Step {
+enum EpilogueStepArg {
     DraftPullRequest,
     SeparateReview,
     Handover,
@@ -140,12 +140,12 @@ enum Step {
 struct EpilogueArgs {
     /// Step; `provost finish` itself runs the checks
     #[arg(value_enum)]
-    step: Step,
+    step: EpilogueStepArg,
     /// What was done, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -166,59 +166,64 @@ struct AttackArgs {
     #[arg(long)]
     result: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &ManagerArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ManagerArgs) -> CliResult {
     match &args.what {
-        What::Show(args) => show(context, args),
-        What::Set(args) => set(context, args),
-        What::Ack(args) => {
-            let command = Command::AcknowledgeContract { revision: args.revision };
-            args.task.meant().change(context, &command, &args.key)
+        ManagerCommand::Show(args) => show(context, args),
+        ManagerCommand::Set(args) => set(context, args),
+        ManagerCommand::Ack(args) => {
+            let command = TeamCommand::AcknowledgeContract { revision: args.revision };
+            args.task.target().change(context, &command, &args.key)
         }
-        What::Move(args) => {
-            let (kind, because) = (args.kind.into(), input::text(&args.because)?);
-            args.task.meant().change(context, &Command::RecordMove { kind, because }, &args.key)
+        ManagerCommand::Move(args) => {
+            let (kind, because) = (args.kind.into(), input::read_text(&args.because)?);
+            args.task.target().change(
+                context,
+                &TeamCommand::RecordMove { kind, because },
+                &args.key,
+            )
         }
-        What::Epilogue(args) => {
+        ManagerCommand::Epilogue(args) => {
             let step = match args.step {
-                Step::DraftPullRequest => Epilogue::DraftPullRequest,
-                Step::SeparateReview => Epilogue::SeparateReview,
-                Step::Handover => Epilogue::Handover,
+                EpilogueStepArg::DraftPullRequest => EpilogueStep::DraftPullRequest,
+                EpilogueStepArg::SeparateReview => EpilogueStep::SeparateReview,
+                EpilogueStepArg::Handover => EpilogueStep::Handover,
             };
-            let command = Command::DoEpilogue { step, evidence: input::text(&args.evidence)? };
-            args.task.meant().change(context, &command, &args.key)
+            let command =
+                TeamCommand::DoEpilogue { step, evidence: input::read_text(&args.evidence)? };
+            args.task.target().change(context, &command, &args.key)
         }
-        What::Attack(args) => {
-            let attack = Attack {
+        ManagerCommand::Attack(args) => {
+            let attack = WorkChallenge {
                 failure_mode: args.failure_mode.clone(),
                 check: args.check.clone(),
                 result: args.result.clone(),
             };
-            args.task.meant().change(context, &Command::AttackWork { attack }, &args.key)
+            args.task.target().change(context, &TeamCommand::AttackWork { attack }, &args.key)
         }
     }
 }
 
-fn set(context: &Context, args: &SetArgs) -> Outcome {
-    let config: Config = match (&args.config, args.recipe.as_deref().and_then(recipe)) {
-        (_, Some(config)) if !args.yes => return confirm(context, args, &config),
+fn set(context: &Context, args: &SetArgs) -> CliResult {
+    let config: ManagerConfig = match (&args.config, args.recipe.as_deref().and_then(recipe)) {
+        (_, Some(config)) if !args.yes => return show_recipe(context, args, &config),
         (_, Some(config)) => config,
         (Some(given), None) => {
-            let current = args.task.meant().find(context)?.config;
-            changed(current, &input::text(given)?)?
+            let current = args.task.target().find(context)?.config;
+            merge_config(current, &input::read_text(given)?)?
         }
         (None, None) => return Err(usage("pass a configuration or --recipe").into()),
     };
-    let command = Command::Configure { config: Box::new(config), expected: args.expect };
-    args.task.meant().change(context, &command, &args.key)
+    let command = TeamCommand::Configure { config: Box::new(config), expected: args.expect };
+    args.task.target().change(context, &command, &args.key)
 }
 
 /// Merges the given keys into the current configuration. An unknown key is an error.
-fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
+fn merge_config(current: Value, given: &str) -> Result<ManagerConfig, ApiError> {
     let unread =
         |why: &dyn std::fmt::Display| usage(format!("cannot parse the configuration: {why}"));
     let given: Value = serde_json::from_str(given).map_err(|why| unread(&why))?;
@@ -239,9 +244,9 @@ fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
 }
 
 /// Prints the summary of a recipe without applying it.
-fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
+fn show_recipe(context: &Context, args: &SetArgs, config: &ManagerConfig) -> CliResult {
     let (name, lines) = (args.recipe.clone().unwrap_or_default(), summary(config));
-    let task = args.task.words();
+    let task = args.task.as_options();
     let next =
         [format!("provost manager set --recipe {name} --yes --expect {}{task}", args.expect)];
     if context.ui.json {
@@ -250,13 +255,13 @@ fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&lines)?;
-    context.ui.talk("nothing was changed: apply it with --yes");
+    context.ui.notice("nothing was changed: apply it with --yes");
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, args: &ShowArgs) -> Outcome {
-    let meant = args.task.meant();
+fn show(context: &Context, args: &ManagerShowArgs) -> CliResult {
+    let meant = args.task.target();
     let row = meant.find(context)?;
     // A manager that has not acknowledged it gets that as the next command.
     let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
@@ -268,10 +273,10 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
         context.ui.result(json!({"task": row.id, "config": row.config}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let config: Config = serde_json::from_value(row.config.clone())
+    let config: ManagerConfig = serde_json::from_value(row.config.clone())
         .map_err(|why| usage(format!("cannot parse the configuration: {why}")))?;
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::contract_card(paint, screen, &row, &config))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::contract_detail(paint, screen, &row, &config))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }

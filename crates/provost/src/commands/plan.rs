@@ -6,7 +6,7 @@ use super::{
     graph,
     run::{self, CommonArgs, RunArgs, follow},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Break a goal into tasks, without doing them
 ///
@@ -24,12 +24,12 @@ pub(crate) struct PlanArgs {
     toml: bool,
 }
 
-pub(crate) fn run(context: &Context, args: PlanArgs) -> Outcome {
-    let opening = RunArgs::only_plan(args.common);
+pub(crate) fn run(context: &Context, args: PlanArgs) -> CliResult {
+    let opening = RunArgs::for_plan(args.common);
     let run::Opened { reply, row, since } =
-        run::open(context, opening.wish()?, &opening.key(context))?;
+        run::open(context, opening.request()?, &opening.key(context))?;
     if opening.is_detached() {
-        return run::opened(context, reply, &row);
+        return run::show_opened(context, reply, &row);
     }
     // On standard output is the plan, and nothing else.
     let row = follow::until_sealed(context, &row.id, since)?;

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_config::Entry;
+use provost_config::ConfigEntry;
 use serde_json::json;
 
 use super::spawn::spec::directory;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     settings,
     ui::{self, Screen},
@@ -27,10 +27,10 @@ pub(crate) struct PresetsArgs {
     cwd: Option<PathBuf>,
 }
 
-pub(crate) fn run(context: &Context, args: &PresetsArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &PresetsArgs) -> CliResult {
     let cwd = directory(context, args.cwd.as_deref())?;
     let load = |preset| {
-        let wanted = settings::Wanted { preset, ..Default::default() };
+        let wanted = settings::ConfigInputs { preset, ..Default::default() };
         settings::load_with(&context.environment, &cwd, wanted)
     };
     let all = load(None)?;
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context, args: &PresetsArgs) -> Outcome {
         Some(name) => vec![name.as_str()],
         None => all.presets().into_iter().collect(),
     };
-    let mut found: Vec<(&str, Vec<Entry>)> = Vec::new();
+    let mut found: Vec<(&str, Vec<ConfigEntry>)> = Vec::new();
     for name in names {
         let resolved = load(Some(name))?;
         found.push((name, resolved.preset_entries().cloned().collect()));
@@ -54,8 +54,8 @@ pub(crate) fn run(context: &Context, args: &PresetsArgs) -> Outcome {
         if at > 0 {
             context.ui.line("")?;
         }
-        context.ui.line(&context.ui.paint.paint(ui::Tone::Bold, &ui::clean(name)))?;
-        context.ui.lines(&ui::config_table(context.ui.paint, Screen::output(), entries))?;
+        context.ui.line(&context.ui.paint.paint(ui::Tone::Bold, &ui::escape_line(name)))?;
+        context.ui.lines(&ui::config_table(context.ui.paint, Screen::stdout(), entries))?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

@@ -3,22 +3,22 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Code, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, UnknownHolder};
 use provost_engine::{
-    shell::{self, unknown},
+    shell::{self, unknown_holders},
     stream,
 };
 use provost_ledger::{
-    Durability, Loss, OpenOptions, Recovered, SqliteLedger, SqliteReader, verify,
+    Durability, LedgerLoss, LossRecovery, OpenOptions, SqliteLedger, SqliteReader, verify,
 };
 use serde_json::{Value, json};
 
 use super::{
-    change::KeyArgs,
     export::refuse_agents,
-    ledger::{open_error, reader, storage},
+    ledger::{open_error, read_error, reader},
+    mutation::KeyArgs,
 };
-use crate::{cli::Outcome, clock, context::Context, daemon, error::chain, ui};
+use crate::{cli::CliResult, clock, context::Context, daemon, error::chain, ui};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
@@ -35,8 +35,8 @@ pub(super) struct RecoverArgs {
 }
 
 /// The facts about the loss.
-struct Survey {
-    loss: Option<Loss>,
+struct LossSurvey {
+    loss: Option<LedgerLoss>,
     /// The time of the last remaining event.
     last_at: Option<i64>,
     unknown: Vec<UnknownHolder>,
@@ -44,15 +44,15 @@ struct Survey {
 
 /// The actions that were taken.
 #[derive(Default)]
-struct Done {
+struct RecoveryActions {
     stopped: Vec<UnknownHolder>,
-    recovered: Option<Recovered>,
+    recovered: Option<LossRecovery>,
     set_aside: usize,
 }
 
-pub(super) fn run(context: &Context, args: &RecoverArgs) -> Outcome {
+pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     refuse_agents(context)?;
-    let mut done = Done::default();
+    let mut done = RecoveryActions::default();
     if args.stop_unknown {
         let reply: Value = context.daemon()?.post(
             "/v1/ledger/stop-unknown",
@@ -61,32 +61,32 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> Outcome {
         )?;
         done.stopped = serde_json::from_value(reply["stopped"].clone()).unwrap_or_default();
     }
-    let survey = look(context)?;
+    let survey = survey_loss(context)?;
     if args.accept_loss && survey.loss.is_some() {
-        may_accept(context, &survey)?;
+        check_acceptable(context, &survey)?;
         accept(context, &mut done)?;
     }
     show(context, &survey, &done)
 }
 
-fn look(context: &Context) -> Result<Survey, ApiError> {
+fn survey_loss(context: &Context) -> Result<LossSurvey, ApiError> {
     let home = shell::Home::new(&context.trusted_home()?.path);
     let reader = reader(context)?;
-    let newest = reader.newest_record().map_err(|why| storage(&why))?;
-    let unknown = unknown::survey(&home, &reader).map_err(|why| storage(&why))?;
-    Ok(Survey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
+    let newest = reader.newest_record().map_err(|why| read_error(&why))?;
+    let unknown = unknown_holders::survey(&home, &reader).map_err(|why| read_error(&why))?;
+    Ok(LossSurvey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
 }
 
 /// Refuses to continue on a ledger with further damage, or while an unknown launch runs whose directory a known session
 /// may reuse.
-fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
-    let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| storage(&why))?;
+fn check_acceptable(context: &Context, survey: &LossSurvey) -> Result<(), ApiError> {
+    let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| read_error(&why))?;
     if let Some(damage) = report.differences.first() {
         let message = format!(
             "the rest of the ledger is damaged ({}) and cannot be continued; restore a `provost ledger backup`",
             damage.what
         );
-        return Err(ApiError::new(Code::Storage, message).next("provost ledger verify"));
+        return Err(ApiError::new(ErrorCode::Storage, message).next("provost ledger verify"));
     }
     let in_the_way =
         survey.unknown.iter().filter(|holder| holder.alive && holder.owner_known).count();
@@ -94,13 +94,13 @@ fn may_accept(context: &Context, survey: &Survey) -> Result<(), ApiError> {
         let message = format!(
             "{in_the_way} running launches of known sessions are missing from the ledger; stop them first"
         );
-        return Err(ApiError::new(Code::Refused, message)
+        return Err(ApiError::new(ErrorCode::Refused, message)
             .next("provost ledger recover --stop-unknown --accept-loss"));
     }
     Ok(())
 }
 
-fn accept(context: &Context, done: &mut Done) -> Result<(), ApiError> {
+fn accept(context: &Context, done: &mut RecoveryActions) -> Result<(), ApiError> {
     let home = context.home()?;
     daemon::without_daemon(&home, || {
         let options = OpenOptions {
@@ -113,20 +113,20 @@ fn accept(context: &Context, done: &mut Done) -> Result<(), ApiError> {
         let places = shell::Home::new(&home.path);
         // Read again, to also move launches that ended meanwhile. Nothing starts without a daemon.
         let reader = SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))?;
-        let unknown = unknown::survey(&places, &reader).map_err(|why| storage(&why))?;
+        let unknown = unknown_holders::survey(&places, &reader).map_err(|why| read_error(&why))?;
         drop(reader);
         for holder in unknown.iter().filter(|holder| !holder.alive) {
-            unknown::set_aside(&places, holder).map_err(|why| {
-                chain(Code::Storage, &format!("cannot move {} aside", holder.key), &why)
+            unknown_holders::set_aside(&places, holder).map_err(|why| {
+                chain(ErrorCode::Storage, &format!("cannot move {} aside", holder.key), &why)
             })?;
             done.set_aside += 1;
         }
-        done.recovered = ledger.accept_loss(clock::now_ms()).map_err(|why| storage(&why))?;
+        done.recovered = ledger.accept_loss(clock::now_ms()).map_err(|why| read_error(&why))?;
         Ok(())
     })
 }
 
-fn show(context: &Context, survey: &Survey, done: &Done) -> Outcome {
+fn show(context: &Context, survey: &LossSurvey, done: &RecoveryActions) -> CliResult {
     let next = next(survey, done);
     if context.ui.json {
         let loss = survey.loss.map(|loss| {
@@ -154,7 +154,7 @@ fn show(context: &Context, survey: &Survey, done: &Done) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
+fn lines(context: &Context, survey: &LossSurvey, done: &RecoveryActions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(loss) = &survey.loss {
         lines.push(loss.to_string());
@@ -165,14 +165,14 @@ fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
         lines.extend(age.map(|age| format!("last event  {age} ago")));
     }
     for holder in &done.stopped {
-        lines.push(format!("stopped     {}  {}", holder.key, ui::clean(&holder.command)));
+        lines.push(format!("stopped     {}  {}", holder.key, ui::escape_line(&holder.command)));
     }
     let left: Vec<UnknownHolder> = match &done.recovered {
         Some(_) => survey.unknown.iter().filter(|holder| holder.alive).cloned().collect(),
         None => survey.unknown.clone(),
     };
     lines.extend(ui::unknown_lines(context.ui.paint, &left));
-    if let Some(Recovered { loss, copy }) = &done.recovered {
+    if let Some(LossRecovery { loss, copy }) = &done.recovered {
         lines.push(format!(
             "accepted    the next event is {}; the previous files are in {}",
             loss.seq + 1,
@@ -188,7 +188,7 @@ fn lines(context: &Context, survey: &Survey, done: &Done) -> Vec<String> {
     lines
 }
 
-fn next(survey: &Survey, done: &Done) -> Vec<String> {
+fn next(survey: &LossSurvey, done: &RecoveryActions) -> Vec<String> {
     let mut next = Vec::new();
     if survey.unknown.iter().any(|holder| holder.alive) {
         next.push("provost ledger recover --stop-unknown");

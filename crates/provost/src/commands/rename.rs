@@ -4,11 +4,11 @@ use clap::Args;
 use provost_api::RenameRequest;
 
 use super::{
-    change::{KeyArgs, change},
     input,
+    mutation::{KeyArgs, change},
     spawn::label,
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Rename a session
 ///
@@ -29,7 +29,7 @@ pub(crate) struct RenameArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &RenameArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &RenameArgs) -> CliResult {
     let request = RenameRequest { name: args.name.clone() };
     change(context, &args.id, "rename", &request, &args.key)
 }

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use provost_api::ReplayReply;
 use serde_json::json;
 
-use super::{input, tasking};
+use super::{input, task_args};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     target,
     ui::{self, Screen},
@@ -43,7 +43,7 @@ enum FormArg {
 }
 
 impl FormArg {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             FormArg::Compact => "compact",
             FormArg::Timeline => "timeline",
@@ -52,16 +52,16 @@ impl FormArg {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Outcome {
-    let path = target::query(
-        &target::task_action(&args.task, "replay"),
+pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
+    let path = target::with_query(
+        &target::team_action_path(&args.task, "replay"),
         &[
-            ("as", Some(args.form.word().to_owned())),
+            ("as", Some(args.form.as_str().to_owned())),
             ("content", args.content.then(|| "1".to_owned())),
         ],
     );
-    let reply: ReplayReply = tasking::client(context)?.get(&path)?;
-    let id = ui::short(&reply.task.id);
+    let reply: ReplayReply = task_args::client(context)?.get(&path)?;
+    let id = ui::short_id(&reply.task.id);
     let mut next = vec![format!("provost audit {id}")];
     match args.form {
         FormArg::Compact => next.push(format!("provost replay {id} --as timeline")),
@@ -71,9 +71,9 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Outcome {
         context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::past_head(paint, screen, &reply.task, &reply.sessions))?;
-    context.ui.lines(&ui::past_lines(paint, screen, &reply.rows))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::history_header(paint, screen, &reply.task, &reply.sessions))?;
+    context.ui.lines(&ui::history_lines(paint, screen, &reply.rows))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }

@@ -8,11 +8,11 @@ use provost_core::ids::LaunchId;
 use serde_json::json;
 
 use super::{
-    change::KeyArgs,
     input,
-    telling::{self, Told},
+    mutation::KeyArgs,
+    report_delivery::{self, ReportOutcome},
 };
-use crate::{cli::Outcome, context::Context, error::usage, ui};
+use crate::{cli::CliResult, context::Context, error::usage, ui};
 
 /// Report the status of a session's work (for agents)
 ///
@@ -24,11 +24,11 @@ use crate::{cli::Outcome, context::Context, error::usage, ui};
 )]
 pub(crate) struct ReportArgs {
     #[command(subcommand)]
-    what: What,
+    what: ReportCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ReportCommand {
     /// Report that the work continues
     #[command(after_help = "Examples:\n  provost report working --message 'half of it is done'")]
     Working(ClaimArgs),
@@ -90,30 +90,30 @@ struct AboutArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &ReportArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ReportArgs) -> CliResult {
     let (about, mut request) = request(&args.what)?;
-    sign(context, about, &mut request)?;
+    set_reporter(context, about, &mut request)?;
     let key = about.key.get(context);
     if request.launch.is_none() {
         return show(context, &context.daemon()?.post("/v1/reports", &request, &key)?);
     }
-    match telling::tell(context, &request, &key)? {
-        Told::Heard(reply) => show(context, &reply),
-        Told::Dropped { launch, path } => show_dropped(context, launch, &path),
+    match report_delivery::deliver(context, &request, &key)? {
+        ReportOutcome::Delivered(reply) => show(context, &reply),
+        ReportOutcome::Dropped { launch, path } => show_dropped(context, launch, &path),
     }
 }
 
-fn request(what: &What) -> Result<(&AboutArgs, ReportRequest), ApiError> {
+fn request(what: &ReportCommand) -> Result<(&AboutArgs, ReportRequest), ApiError> {
     let claim = |args: &ClaimArgs, word: &str| -> Result<ReportRequest, ApiError> {
-        let text = args.message.as_deref().map(input::text).transpose()?;
+        let text = args.message.as_deref().map(input::read_text).transpose()?;
         Ok(ReportRequest { claim: Some(word.to_owned()), text, ..ReportRequest::default() })
     };
     Ok(match what {
-        What::Working(args) => (&args.about, claim(args, "working")?),
-        What::NeedsInput(args) => (&args.about, claim(args, "needs_input")?),
-        What::Completed(args) => (&args.about, claim(args, "completed")?),
-        What::Failed(args) => (&args.about, claim(args, "failed")?),
-        What::Fact(args) => (&args.about, fact(&args.fact)?),
+        ReportCommand::Working(args) => (&args.about, claim(args, "working")?),
+        ReportCommand::NeedsInput(args) => (&args.about, claim(args, "needs_input")?),
+        ReportCommand::Completed(args) => (&args.about, claim(args, "completed")?),
+        ReportCommand::Failed(args) => (&args.about, claim(args, "failed")?),
+        ReportCommand::Fact(args) => (&args.about, fact(&args.fact)?),
     })
 }
 
@@ -122,17 +122,21 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     let given = given.into_iter().find_map(|(word, value)| Some((word, value.as_deref()?)));
     let (word, value) =
         given.ok_or_else(|| usage("name a fact with --branch, --pr or --artifact"))?;
-    let value = Some(input::text(value)?);
+    let value = Some(input::read_text(value)?);
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
 /// Sets the reporter: the operator if a session is named, otherwise the launch that this process belongs to.
-fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Result<(), ApiError> {
+fn set_reporter(
+    context: &Context,
+    about: &AboutArgs,
+    request: &mut ReportRequest,
+) -> Result<(), ApiError> {
     if about.session.is_some() {
         request.session.clone_from(&about.session);
         return Ok(());
     }
-    telling::sign(context, request);
+    report_delivery::add_identity(context, request);
     if request.launch.is_some() && request.token.is_some() {
         return Ok(());
     }
@@ -140,7 +144,7 @@ fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Re
         .next("provost report completed --session ID"))
 }
 
-fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> Outcome {
+fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
     let path = path.display().to_string();
     if context.ui.json {
         let id = launch.session.to_string();
@@ -154,15 +158,17 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, reply: &ReportReply) -> Outcome {
+fn show(context: &Context, reply: &ReportReply) -> CliResult {
     if context.ui.json {
         context.ui.result(json!(reply), &reply.next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let sealed = if reply.sealed { ", sealed" } else { "" };
-    let standing = ui::clean(&reply.standing.replace('_', " "));
-    let state = ui::clean(&reply.state.replace('_', " "));
-    context.ui.line(&format!("{standing}: session {} is {state}{sealed}", ui::short(&reply.id)))?;
+    let standing = ui::escape_line(&reply.standing.replace('_', " "));
+    let state = ui::escape_line(&reply.state.replace('_', " "));
+    context
+        .ui
+        .line(&format!("{standing}: session {} is {state}{sealed}", ui::short_id(&reply.id)))?;
     context.ui.next(&reply.next);
     Ok(ExitCode::SUCCESS)
 }

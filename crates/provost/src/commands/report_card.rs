@@ -3,15 +3,15 @@
 use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use clap::Args;
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use provost_sys::agent_file;
 use serde_json::json;
 
 use super::{input, run};
-use crate::{cli::Outcome, clock, context::Context, target, ui};
+use crate::{cli::CliResult, clock, context::Context, target, ui};
 
 /// A card that is missing this long after the outcome, in milliseconds, will not be written any more.
-const WRITTEN_WITHIN_MS: i64 = 10_000;
+const WRITE_TIMEOUT_MS: i64 = 10_000;
 
 /// The maximum size of a card, in bytes.
 const MAX_CARD: u64 = 256 << 20;
@@ -39,22 +39,22 @@ pub(crate) struct ReportCardArgs {
     leg: Option<u32>,
 }
 
-pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> CliResult {
     let row = target::find_run(&context.daemon()?, &args.id)?;
     let ended = if row.sealed { row.leg } else { row.leg - 1 };
     let leg = args.leg.unwrap_or(ended);
     if leg == 0 || leg > ended {
         let message = format!(
             "run {} has not ended that often yet, so it has no such card",
-            ui::short(&row.id)
+            ui::short_id(&row.id)
         );
-        let error = ApiError::new(Code::Refused, message);
+        let error = ApiError::new(ErrorCode::Refused, message);
         return Err(run::next_commands(&row).into_iter().fold(error, ApiError::next).into());
     }
     let name = format!("card-{leg}.{}", if args.html { "html" } else { "md" });
     let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);
-    let text =
-        written(&path, row.sealed_at.unwrap_or_default()).map_err(|why| unread(&row.id, &why))?;
+    let text = read_card(&path, row.sealed_at.unwrap_or_default())
+        .map_err(|why| card_error(&row.id, &why))?;
     if context.ui.json {
         let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
         context.ui.result(card, &[])?;
@@ -65,27 +65,27 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
 }
 
 /// Reads a card. It is written right after the outcome is published, so a missing one may appear any moment.
-fn written(path: &Path, sealed_at: i64) -> io::Result<String> {
-    let until = sealed_at.saturating_add(WRITTEN_WITHIN_MS);
+fn read_card(path: &Path, sealed_at: i64) -> io::Result<String> {
+    let until = sealed_at.saturating_add(WRITE_TIMEOUT_MS);
     loop {
         match agent_file::read_text(path, MAX_CARD).map_err(io::Error::from) {
             Err(why) if why.kind() == io::ErrorKind::NotFound && clock::now_ms() < until => {
-                clock::pause(PAUSE);
+                clock::sleep(PAUSE);
             }
             read => return read,
         }
     }
 }
 
-fn unread(id: &str, why: &io::Error) -> ApiError {
-    let short = ui::short(id);
+fn card_error(id: &str, why: &io::Error) -> ApiError {
+    let short = ui::short_id(id);
     let (code, message) = if why.kind() == io::ErrorKind::NotFound {
         let message = format!(
             "the report card of run {short} is missing: it is still being written, could not be written, was removed by `provost gc`, or is in the home the run was imported from"
         );
-        (Code::NotFound, message)
+        (ErrorCode::NotFound, message)
     } else {
-        (Code::Storage, format!("cannot read the report card of run {short}: {why}"))
+        (ErrorCode::Storage, format!("cannot read the report card of run {short}: {why}"))
     };
     ApiError::new(code, message).next(format!("provost events {short}"))
 }

@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 use provost_api::ResolveRequest;
 
 use super::{
-    change::{KeyArgs, change},
     input,
+    mutation::{KeyArgs, change},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// Override the outcome of a session, with a reason
 ///
@@ -23,7 +23,7 @@ pub(crate) struct ResolveArgs {
     id: String,
     /// New outcome
     #[arg(long = "as", value_name = "OUTCOME")]
-    to: Outcomes,
+    to: OutcomeArg,
     /// Reason, for the record
     #[arg(long, value_name = "TEXT")]
     because: String,
@@ -32,18 +32,18 @@ pub(crate) struct ResolveArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Outcomes {
+enum OutcomeArg {
     Accepted,
     Failed,
     Cancelled,
 }
 
-pub(crate) fn run(context: &Context, args: &ResolveArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ResolveArgs) -> CliResult {
     let to = match args.to {
-        Outcomes::Accepted => "accepted",
-        Outcomes::Failed => "failed",
-        Outcomes::Cancelled => "cancelled",
+        OutcomeArg::Accepted => "accepted",
+        OutcomeArg::Failed => "failed",
+        OutcomeArg::Cancelled => "cancelled",
     };
-    let request = ResolveRequest { to: to.to_owned(), because: input::text(&args.because)? };
+    let request = ResolveRequest { to: to.to_owned(), because: input::read_text(&args.because)? };
     change(context, &args.id, "resolve", &request, &args.key)
 }

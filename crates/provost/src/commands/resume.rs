@@ -5,13 +5,13 @@ use provost_api::SendRequest;
 use serde_json::json;
 
 use super::{
-    change::{KeyArgs, TakeOverArgs, change, change_any},
     input,
+    mutation::{KeyArgs, TakeOverArgs, change, change_any},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// The default instruction.
-const GO_ON: &str =
+const DEFAULT_INSTRUCTION: &str =
     "Continue your work where you left off. Look at the files first: they are as you left them.";
 
 /// Continue a stopped or finished session or run
@@ -34,8 +34,8 @@ pub(crate) struct ResumeArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &ResumeArgs) -> Outcome {
-    let text = input::text(args.text.as_deref().unwrap_or(GO_ON))?;
+pub(crate) fn run(context: &Context, args: &ResumeArgs) -> CliResult {
+    let text = input::read_text(args.text.as_deref().unwrap_or(DEFAULT_INSTRUCTION))?;
     args.take_over.apply(context, &args.id)?;
     let send = SendRequest { text, supersede: false };
     if args.text.is_some() {

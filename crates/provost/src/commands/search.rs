@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use provost_api::SearchReply;
 use serde_json::json;
 
-use super::tasking;
+use super::task_args;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     target,
     ui::{self, Screen},
@@ -28,14 +28,14 @@ pub(crate) struct SearchArgs {
     words: Vec<String>,
     /// Search only this kind (repeatable)
     #[arg(long = "in", value_name = "KIND", value_enum)]
-    within: Vec<Place>,
+    within: Vec<SearchKindArg>,
     /// Maximum number of results per kind
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Place {
+enum SearchKindArg {
     Tasks,
     Sessions,
     Runs,
@@ -43,21 +43,21 @@ enum Place {
     Events,
 }
 
-impl Place {
-    fn word(self) -> &'static str {
+impl SearchKindArg {
+    fn as_str(self) -> &'static str {
         match self {
-            Place::Tasks => "tasks",
-            Place::Sessions => "sessions",
-            Place::Runs => "runs",
-            Place::Pairs => "pairs",
-            Place::Events => "events",
+            SearchKindArg::Tasks => "tasks",
+            SearchKindArg::Sessions => "sessions",
+            SearchKindArg::Runs => "runs",
+            SearchKindArg::Pairs => "pairs",
+            SearchKindArg::Events => "events",
         }
     }
 }
 
-pub(crate) fn run(context: &Context, args: &SearchArgs) -> Outcome {
-    let places: Vec<&str> = args.within.iter().map(|place| place.word()).collect();
-    let path = target::query(
+pub(crate) fn run(context: &Context, args: &SearchArgs) -> CliResult {
+    let places: Vec<&str> = args.within.iter().map(|place| place.as_str()).collect();
+    let path = target::with_query(
         "/v1/search",
         &[
             ("words", Some(args.words.join(" "))),
@@ -65,22 +65,23 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> Outcome {
             ("limit", Some(args.limit.to_string())),
         ],
     );
-    let reply: SearchReply = tasking::client(context)?.get(&path)?;
+    let reply: SearchReply = task_args::client(context)?.get(&path)?;
     let first = reply.hits.first().map(|hit| hit.next.clone()).unwrap_or_default();
     if context.ui.json {
         context.ui.result(json!(reply), &first)?;
         return Ok(ExitCode::SUCCESS);
     }
     if reply.hits.is_empty() {
-        context.ui.talk("no results");
+        context.ui.notice("no results");
         context.ui.next(&["provost task ls".to_owned(), "provost ls --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
-    context.ui.lines(&ui::hit_lines(context.ui.paint, Screen::output(), &reply.hits))?;
+    context.ui.lines(&ui::hit_lines(context.ui.paint, Screen::stdout(), &reply.hits))?;
     if !reply.more.is_empty() {
-        context
-            .ui
-            .talk(&format!("there are more {}; raise --limit to see them", reply.more.join(", ")));
+        context.ui.notice(&format!(
+            "there are more {}; raise --limit to see them",
+            reply.more.join(", ")
+        ));
     }
     context.ui.next(&first);
     Ok(ExitCode::SUCCESS)

@@ -2,14 +2,16 @@
 
 use clap::{Args, ValueEnum};
 use provost_api::{ApiError, SendRequest};
-use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
+use provost_core::team::{
+    MessageChannel, NewMessage, Priority, Recipient, TeamCommand, TeamMessageKind,
+};
 
 use super::{
-    change::{KeyArgs, TakeOverArgs, change},
     input,
-    tasking::OfTask,
+    mutation::{KeyArgs, TakeOverArgs, change},
+    task_args::TeamArgs,
 };
-use crate::{cli::Outcome, context::Context, error::usage};
+use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Send a message to a session or a member of a team
 ///
@@ -37,7 +39,7 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -75,12 +77,12 @@ enum PriorityArg {
     High,
 }
 
-pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &SendArgs) -> CliResult {
     match (&args.to, &args.second) {
         (None, Some(text)) => {
             input::parse_name(&args.first)
                 .map_err(|why| usage(format!("invalid session: {why}")))?;
-            let request = SendRequest { text: input::text(text)?, supersede: args.supersede };
+            let request = SendRequest { text: input::read_text(text)?, supersede: args.supersede };
             args.take_over.apply(context, &args.first)?;
             change(context, &args.first, "send", &request, &args.key)
         }
@@ -101,29 +103,29 @@ pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
     }
 }
 
-fn post(context: &Context, args: &SendArgs, to: &str) -> Outcome {
+fn post(context: &Context, args: &SendArgs, to: &str) -> CliResult {
     let key = args.key.get(context);
     let post = message(args, to, &key)?;
-    let meant = args.task.meant();
-    meant.show(context, meant.tell(context, &Command::Post(Box::new(post)), &key)?)
+    let meant = args.task.target();
+    meant.show(context, meant.send(context, &TeamCommand::Post(Box::new(post)), &key)?)
 }
 
-fn message(args: &SendArgs, to: &str, key: &str) -> Result<Post, ApiError> {
+fn message(args: &SendArgs, to: &str, key: &str) -> Result<NewMessage, ApiError> {
     let MessageArgs { kind, priority, expires, correlation, steer } = &args.message;
-    Ok(Post {
+    Ok(NewMessage {
         key: key.to_owned(),
         correlation: correlation.clone(),
-        channel: Channel::Cli,
+        channel: MessageChannel::Cli,
         to: match to {
-            "operator" => Address::Operator,
-            member => Address::Member(member.to_owned()),
+            "operator" => Recipient::Operator,
+            member => Recipient::Member(member.to_owned()),
         },
         kind: match kind {
-            KindArg::Instruction => Kind::Instruction,
-            KindArg::Note => Kind::Note,
-            KindArg::Report => Kind::Report,
+            KindArg::Instruction => TeamMessageKind::Instruction,
+            KindArg::Note => TeamMessageKind::Note,
+            KindArg::Report => TeamMessageKind::Report,
         },
-        text: input::text(&args.first)?,
+        text: input::read_text(&args.first)?,
         priority: match priority {
             PriorityArg::Low => Priority::Low,
             PriorityArg::Normal => Priority::Normal,

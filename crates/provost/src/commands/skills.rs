@@ -8,18 +8,18 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_agents::skills::{Delivery, RootKind, Skill, Standing};
-use provost_api::{ApiError, Code};
+use provost_agents::skills::{Delivery, RootKind, Skill, SkillStatus};
+use provost_api::{ApiError, ErrorCode};
 use serde_json::{Value, json};
 
-use self::stubs::{Deed, STUBS, Stub};
+use self::stubs::{STUBS, Stub, StubAction};
 use crate::{
-    cli::Outcome,
-    codex::Setup,
+    cli::CliResult,
+    codex::CodexSetup,
     context::Context,
     error::usage,
     settings,
-    ui::{Fit, Screen, Table, Tone, clean},
+    ui::{ColumnFit, Screen, Table, Tone, escape_line},
 };
 
 /// List Codex's skills, and install those of Provost
@@ -29,11 +29,11 @@ use crate::{
 )]
 pub(crate) struct SkillsArgs {
     #[command(subcommand)]
-    what: What,
+    what: SkillsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SkillsCommand {
     /// List every skill, used or skipped with the reason
     #[command(
         after_help = "Examples:\n  provost skills list\n  provost skills list --json | jq '.skills[] | select(.used | not)'"
@@ -45,16 +45,16 @@ enum What {
     #[command(
         after_help = "Examples:\n  provost skills install\n  provost skills install --repo --dry-run\n  provost skills install --to ~/.codex/skills"
     )]
-    Install(PlaceArgs),
+    Install(SkillsDirArgs),
     /// Remove the skills that `install` wrote, and nothing else
     #[command(
         after_help = "Examples:\n  provost skills remove\n  provost skills remove --repo --dry-run"
     )]
-    Remove(PlaceArgs),
+    Remove(SkillsDirArgs),
 }
 
 #[derive(Debug, Args)]
-struct PlaceArgs {
+struct SkillsDirArgs {
     /// Use `.agents/skills` of the current repository instead of `~/.agents/skills`
     #[arg(long, conflicts_with = "to")]
     repo: bool,
@@ -73,39 +73,39 @@ struct ListArgs {
     cwd: Option<PathBuf>,
 }
 
-pub(crate) fn run(context: &Context, args: &SkillsArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &SkillsArgs) -> CliResult {
     let args = match &args.what {
-        What::List(args) => args,
-        What::Install(args) => return install(context, args),
-        What::Remove(args) => return remove(context, args),
+        SkillsCommand::List(args) => args,
+        SkillsCommand::Install(args) => return install(context, args),
+        SkillsCommand::Remove(args) => return remove(context, args),
     };
-    let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
+    let cwd = args.cwd.clone().map_or_else(|| context.environment.current_dir(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
         .map_err(|why| usage(format!("cannot resolve {}: {why}", cwd.display())))?;
     let config = settings::load(&context.environment, &cwd, Vec::new())?;
-    let skills = Setup::new(&context.environment, &config)?.skills(&cwd)?;
+    let skills = CodexSetup::new(&context.environment, &config)?.skills(&cwd)?;
     show(context, &skills)
 }
 
 /// Installs the stubs. Plans all of them first: if one is refused, nothing is changed.
-fn install(context: &Context, args: &PlaceArgs) -> Outcome {
-    let root = place(context, args)?;
+fn install(context: &Context, args: &SkillsDirArgs) -> CliResult {
+    let root = skills_dir(context, args)?;
     let mut plans = Vec::new();
     for stub in &STUBS {
-        let deed = stub.planned_install(&root).map_err(|why| failed(stub, &root, &why))?;
-        if let Deed::Refuse(why) = deed {
+        let deed = stub.plan_install(&root).map_err(|why| failed(stub, &root, &why))?;
+        if let StubAction::Refuse(why) = deed {
             let path = stub.directory(&root).display().to_string();
             let message = format!("cannot install {path}, nothing was changed: {why}");
-            return Err(ApiError::new(Code::Refused, message).into());
+            return Err(ApiError::new(ErrorCode::Refused, message).into());
         }
         plans.push((stub, deed));
     }
     if !args.dry_run {
         for (stub, deed) in &plans {
-            stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+            stub.perform(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
         }
     }
-    tell(context, &plans, &root, args.dry_run)
+    show_plans(context, &plans, &root, args.dry_run)
 }
 
 fn failed(stub: &Stub, root: &Path, why: &std::io::Error) -> ApiError {
@@ -113,41 +113,44 @@ fn failed(stub: &Stub, root: &Path, why: &std::io::Error) -> ApiError {
 }
 
 /// Removes each stub separately: one that the user changed stays, and does not keep the others.
-fn remove(context: &Context, args: &PlaceArgs) -> Outcome {
-    let root = place(context, args)?;
+fn remove(context: &Context, args: &SkillsDirArgs) -> CliResult {
+    let root = skills_dir(context, args)?;
     let (mut plans, mut kept) = (Vec::new(), Vec::new());
     for stub in &STUBS {
-        match stub.planned_remove(&root).map_err(|why| failed(stub, &root, &why))? {
-            Deed::Refuse(why) => kept.push((stub, why)),
-            deed @ (Deed::Write | Deed::Replace | Deed::Remove | Deed::Nothing) => {
+        match stub.plan_remove(&root).map_err(|why| failed(stub, &root, &why))? {
+            StubAction::Refuse(why) => kept.push((stub, why)),
+            deed @ (StubAction::Write
+            | StubAction::Replace
+            | StubAction::Remove
+            | StubAction::Nothing) => {
                 plans.push((stub, deed));
             }
         }
     }
     if !args.dry_run {
         for (stub, deed) in &plans {
-            stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+            stub.perform(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
         }
     }
     if kept.is_empty() {
-        return tell(context, &plans, &root, args.dry_run);
+        return show_plans(context, &plans, &root, args.dry_run);
     }
     let stay =
         |(stub, why): &(&Stub, &str)| format!("{} is kept: {why}", stub.directory(&root).display());
-    let gone = plans.iter().filter(|(_, deed)| *deed == Deed::Remove).map(|(stub, _)| {
+    let gone = plans.iter().filter(|(_, deed)| *deed == StubAction::Remove).map(|(stub, _)| {
         let would = if args.dry_run { "would be " } else { "" };
         format!("{} {would}removed", stub.directory(&root).display())
     });
     let told: Vec<String> = kept.iter().map(stay).chain(gone).collect();
-    Err(ApiError::new(Code::Refused, told.join("; ")).into())
+    Err(ApiError::new(ErrorCode::Refused, told.join("; ")).into())
 }
 
-fn place(context: &Context, args: &PlaceArgs) -> Result<PathBuf, ApiError> {
+fn skills_dir(context: &Context, args: &SkillsDirArgs) -> Result<PathBuf, ApiError> {
     let skills = |above: &Path| above.join(".agents/skills");
     match (&args.to, args.repo) {
-        (Some(directory), _) => Ok(context.environment.here()?.join(directory)),
+        (Some(directory), _) => Ok(context.environment.current_dir()?.join(directory)),
         (None, true) => {
-            let here = context.environment.here()?;
+            let here = context.environment.current_dir()?;
             let top = here.ancestors().find(|above| above.join(".git").exists());
             top.map(skills).ok_or_else(|| {
                 usage(format!("{} is not in a git repository", here.display()))
@@ -162,14 +165,19 @@ fn place(context: &Context, args: &PlaceArgs) -> Result<PathBuf, ApiError> {
     }
 }
 
-fn tell(context: &Context, plans: &[(&Stub, Deed)], root: &Path, dry_run: bool) -> Outcome {
+fn show_plans(
+    context: &Context,
+    plans: &[(&Stub, StubAction)],
+    root: &Path,
+    dry_run: bool,
+) -> CliResult {
     let next = ["provost guide managing".to_owned()];
     if context.ui.json {
         let told: Vec<Value> = plans
             .iter()
             .map(|(stub, deed)| {
                 let path = stub.directory(root).display().to_string();
-                json!({"name": stub.name, "path": path, "done": done(*deed)})
+                json!({"name": stub.name, "path": path, "done": action_name(*deed)})
             })
             .collect();
         context.ui.result(json!({"ok": true, "dry_run": dry_run, "skills": told}), &next)?;
@@ -179,11 +187,14 @@ fn tell(context: &Context, plans: &[(&Stub, Deed)], root: &Path, dry_run: bool) 
     let lines: Vec<String> = plans
         .iter()
         .map(|(stub, deed)| {
-            let path = clean(&stub.directory(root).display().to_string());
+            let path = escape_line(&stub.directory(root).display().to_string());
             match deed {
-                Deed::Nothing => format!("{path}: up to date"),
-                Deed::Write | Deed::Replace | Deed::Remove | Deed::Refuse(_) => {
-                    format!("{path}: {would}{}", done(*deed))
+                StubAction::Nothing => format!("{path}: up to date"),
+                StubAction::Write
+                | StubAction::Replace
+                | StubAction::Remove
+                | StubAction::Refuse(_) => {
+                    format!("{path}: {would}{}", action_name(*deed))
                 }
             }
         })
@@ -192,21 +203,21 @@ fn tell(context: &Context, plans: &[(&Stub, Deed)], root: &Path, dry_run: bool) 
     Ok(ExitCode::SUCCESS)
 }
 
-fn done(deed: Deed) -> &'static str {
+fn action_name(deed: StubAction) -> &'static str {
     match deed {
-        Deed::Write => "installed",
-        Deed::Replace => "replaced",
-        Deed::Remove => "removed",
-        Deed::Nothing => "nothing",
-        Deed::Refuse(_) => "refused",
+        StubAction::Write => "installed",
+        StubAction::Replace => "replaced",
+        StubAction::Remove => "removed",
+        StubAction::Nothing => "nothing",
+        StubAction::Refuse(_) => "refused",
     }
 }
 
-fn show(context: &Context, skills: &[Skill]) -> Outcome {
+fn show(context: &Context, skills: &[Skill]) -> CliResult {
     let used = skills.iter().filter(|skill| skill.is_used()).count();
     let (listed, skipped) = (skills.len(), skills.len() - used);
     if context.ui.json {
-        let told: Vec<Value> = skills.iter().map(told).collect();
+        let told: Vec<Value> = skills.iter().map(skill_json).collect();
         let value =
             json!({"ok": true, "listed": listed, "used": used, "skipped": skipped, "skills": told});
         context.ui.result(value, &[])?;
@@ -215,14 +226,14 @@ fn show(context: &Context, skills: &[Skill]) -> Outcome {
     if !skills.is_empty() {
         context.ui.lines(&table(context, skills))?;
     }
-    context.ui.talk(&format!("{used} used and {skipped} skipped, of {listed}"));
+    context.ui.notice(&format!("{used} used and {skipped} skipped, of {listed}"));
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(skill: &Skill) -> Value {
-    let (delivery, reason) = match &skill.standing {
-        Standing::Used(delivery) => (Some(delivered(delivery)), None),
-        Standing::Skipped(reason) => (None, Some(reason.to_string())),
+fn skill_json(skill: &Skill) -> Value {
+    let (delivery, reason) = match &skill.status {
+        SkillStatus::Used(delivery) => (Some(delivered(delivery)), None),
+        SkillStatus::Skipped(reason) => (None, Some(reason.to_string())),
     };
     json!({
         "name": skill.name,
@@ -252,22 +263,23 @@ fn delivered(delivery: &Delivery) -> &'static str {
 }
 
 fn table(context: &Context, skills: &[Skill]) -> Vec<String> {
-    let columns = [("SKILL", Fit::Whole), ("STANDING", Fit::Start), ("PATH", Fit::End)];
+    let columns =
+        [("SKILL", ColumnFit::Whole), ("STANDING", ColumnFit::Start), ("PATH", ColumnFit::End)];
     let mut table = Table::new(&columns);
     for skill in skills {
-        let (tone, standing) = match &skill.standing {
-            Standing::Used(Delivery::Native) => (Tone::Good, "used".to_owned()),
-            Standing::Used(Delivery::Linked) => (Tone::Good, "used, linked".to_owned()),
-            Standing::Used(Delivery::Within(outer)) => {
+        let (tone, standing) = match &skill.status {
+            SkillStatus::Used(Delivery::Native) => (Tone::Good, "used".to_owned()),
+            SkillStatus::Used(Delivery::Linked) => (Tone::Good, "used, linked".to_owned()),
+            SkillStatus::Used(Delivery::Within(outer)) => {
                 (Tone::Good, format!("used, within {}", outer.display()))
             }
-            Standing::Skipped(reason) => (Tone::Warn, format!("skipped: {reason}")),
+            SkillStatus::Skipped(reason) => (Tone::Warn, format!("skipped: {reason}")),
         };
         table.row([
-            (Tone::Bold, clean(&skill.name)),
-            (tone, clean(&standing)),
-            (Tone::Dim, clean(&skill.path.display().to_string())),
+            (Tone::Bold, escape_line(&skill.name)),
+            (tone, escape_line(&standing)),
+            (Tone::Dim, escape_line(&skill.path.display().to_string())),
         ]);
     }
-    table.lines(context.ui.paint, Screen::output())
+    table.lines(context.ui.paint, Screen::stdout())
 }

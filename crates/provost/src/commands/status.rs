@@ -1,30 +1,28 @@
 //! `provost status`
 
-mod past;
+mod as_of;
 mod watch;
 
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use provost_api::{
-    ApiError, Client, Code, RequestRow, RunRow, SessionRow, StandingTaskRow, WhyReply,
-};
+use provost_api::{ApiError, Client, ErrorCode, RequestRow, RunRow, SessionRow, TeamRow, WhyReply};
 use serde_json::{Value, json};
 
 use super::{
-    change::next_commands,
     graph, input,
-    ls::ListReply,
+    ls::SessionListReply,
+    mutation::next_commands,
     run, task,
-    tasking::{self, TaskReply},
+    task_args::{self, TeamReply},
 };
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::Context,
     error::Error,
-    target::{self, Target},
-    ui::{self, Beside, Screen},
+    target::{self, SessionOrRun},
+    ui::{self, RunExtras, Screen},
 };
 
 /// Show one session, run or team, or an overview
@@ -46,47 +44,51 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "SEQ", requires = "id", conflicts_with_all = ["why", "watch", "diff"])]
     at: Option<u64>,
     /// Show the fields that differ between two events of the ledger
-    #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = past::parse_span)]
+    #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = as_of::parse_span)]
     diff: Option<(u64, u64)>,
 }
 
-pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &StatusArgs) -> CliResult {
     let client = context.daemon()?;
     match &args.id {
         Some(id) if args.at.is_some() || args.diff.is_some() => {
-            past::run(context, &client, id, args.at, args.diff)?;
+            as_of::run(context, &client, id, args.at, args.diff)?;
         }
         None => overview(context, &client)?,
-        Some(id) => match found(&client, id)? {
-            Found::Task(row) => one_task(context, &row)?,
-            Found::Target(meant) if args.watch => watch::run(context, &client, meant)?,
-            Found::Target(Target::Session(row)) if args.why => why(context, &client, &row.id)?,
-            Found::Target(Target::Session(row)) => one(context, &row)?,
-            Found::Target(Target::Run(row)) if args.why => why_run(context, &client, &row)?,
-            Found::Target(Target::Run(row)) => one_run(context, &client, &row)?,
+        Some(id) => match find_subject(&client, id)? {
+            StatusTarget::Task(row) => one_task(context, &row)?,
+            StatusTarget::Target(meant) if args.watch => watch::run(context, &client, meant)?,
+            StatusTarget::Target(SessionOrRun::Session(row)) if args.why => {
+                why(context, &client, &row.id)?
+            }
+            StatusTarget::Target(SessionOrRun::Session(row)) => one(context, &row)?,
+            StatusTarget::Target(SessionOrRun::Run(row)) if args.why => {
+                why_run(context, &client, &row)?
+            }
+            StatusTarget::Target(SessionOrRun::Run(row)) => one_run(context, &client, &row)?,
         },
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The subject of a status.
-enum Found {
-    Target(Target),
-    Task(Box<StandingTaskRow>),
+enum StatusTarget {
+    Target(SessionOrRun),
+    Task(Box<TeamRow>),
 }
 
 /// Finds a session or run, otherwise a team.
-fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
-    let missing = match target::find_any(client, id) {
-        Ok(meant) => return Ok(Found::Target(meant)),
+fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
+    let missing = match target::find_session_or_run(client, id) {
+        Ok(meant) => return Ok(StatusTarget::Target(meant)),
         Err(error) => error,
     };
-    if missing.code != Code::NotFound {
+    if missing.code != ErrorCode::NotFound {
         return Err(missing);
     }
-    match client.get::<TaskReply>(&target::task(id)) {
-        Ok(reply) => Ok(Found::Task(Box::new(reply.task))),
-        Err(error) if error.code == Code::NotFound => {
+    match client.get::<TeamReply>(&target::team_path(id)) {
+        Ok(reply) => Ok(StatusTarget::Task(Box::new(reply.task))),
+        Err(error) if error.code == ErrorCode::NotFound => {
             let message = format!("there is no session, run or team \"{id}\"");
             Err(ApiError { message, ..missing })
         }
@@ -94,12 +96,12 @@ fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
     }
 }
 
-fn one_task(context: &Context, row: &StandingTaskRow) -> Result<(), Error> {
-    let next = tasking::next_commands(row, None);
+fn one_task(context: &Context, row: &TeamRow) -> Result<(), Error> {
+    let next = task_args::next_commands(row, None);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
-    context.ui.lines(&ui::task_card(context.ui.paint, Screen::output(), clock::now_ms(), row))?;
+    context.ui.lines(&ui::team_detail(context.ui.paint, Screen::stdout(), clock::now_ms(), row))?;
     context.ui.next(&next);
     Ok(())
 }
@@ -109,7 +111,12 @@ fn one(context: &Context, row: &SessionRow) -> Result<(), Error> {
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
-    context.ui.lines(&ui::card(context.ui.paint, Screen::output(), clock::now_ms(), row))?;
+    context.ui.lines(&ui::session_detail(
+        context.ui.paint,
+        Screen::stdout(),
+        clock::now_ms(),
+        row,
+    ))?;
     context.ui.next(&next);
     Ok(())
 }
@@ -119,10 +126,10 @@ fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
-    let (screen, now) = (Screen::output(), clock::now_ms());
-    let graph = graph::of_run(client, row)?;
-    let beside = Beside { graph: graph.as_ref(), heard: None };
-    context.ui.lines(&ui::run_card(context.ui.paint, screen, now, row, beside))?;
+    let (screen, now) = (Screen::stdout(), clock::now_ms());
+    let graph = graph::find_plan(client, row)?;
+    let beside = RunExtras { graph: graph.as_ref(), heard: None };
+    context.ui.lines(&ui::run_detail(context.ui.paint, screen, now, row, beside))?;
     context.ui.next(&next);
     Ok(())
 }
@@ -131,28 +138,30 @@ fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error
 fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
     let named = |id: &str| row.sessions.iter().find(|session| session.id == id);
     let session = row.why_session.as_deref().and_then(named);
-    let reply: Option<WhyReply> =
-        session.map(|session| client.get(&target::action(&session.id, "why"))).transpose()?;
+    let reply: Option<WhyReply> = session
+        .map(|session| client.get(&target::session_action_path(&session.id, "why")))
+        .transpose()?;
     let next = run::next_commands(row);
     if context.ui.json {
         let why = json!({"ok": true, "run": row, "why": row.why, "session": reply});
         return context.ui.result(why, &next);
     }
-    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    context.ui.lines(&ui::why_run(paint, screen, row))?;
-    context.ui.lines(&ui::run_card(paint, screen, now, row, Beside::default()))?;
+    let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
+    context.ui.lines(&ui::why_run_lines(paint, screen, row))?;
+    context.ui.lines(&ui::run_detail(paint, screen, now, row, RunExtras::default()))?;
     if let Some((session, reply)) = session.zip(reply) {
         let stage = session.stage.replace('_', " ");
-        let title = format!("\nsession {} ({})", ui::short(&session.id), ui::clean(&stage));
+        let title =
+            format!("\nsession {} ({})", ui::short_id(&session.id), ui::escape_line(&stage));
         context.ui.line(&title)?;
-        context.ui.lines(&ui::why(paint, screen, now, &reply))?;
+        context.ui.lines(&ui::why_lines(paint, screen, now, &reply))?;
     }
     context.ui.next(&next);
     Ok(())
 }
 
 fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
-    let reply: Value = client.get(&target::action(id, "why"))?;
+    let reply: Value = client.get(&target::session_action_path(id, "why"))?;
     let shown: Option<WhyReply> = serde_json::from_value(reply.clone()).ok();
     let mut next = shown.as_ref().map(|why| next_commands(&why.session)).unwrap_or_default();
     // The user just ran this command.
@@ -160,9 +169,9 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
     match (context.ui.json, shown) {
         (true, _) | (false, None) => context.ui.result(reply, &next),
         (false, Some(why)) => {
-            context.ui.lines(&ui::why(
+            context.ui.lines(&ui::why_lines(
                 context.ui.paint,
-                Screen::output(),
+                Screen::stdout(),
                 clock::now_ms(),
                 &why,
             ))?;
@@ -173,10 +182,10 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
 }
 
 fn overview(context: &Context, client: &Client) -> Result<(), Error> {
-    let reply: ListReply = client.get("/v1/sessions")?;
+    let reply: SessionListReply = client.get("/v1/sessions")?;
     let rows = &reply.sessions;
     let waiting = task::for_operator(client)?;
-    let mut next: Vec<String> = waiting.iter().take(1).map(task::read_command).collect();
+    let mut next: Vec<String> = waiting.iter().take(1).map(task::take_message_command).collect();
     next.extend(overview_next(rows));
     if context.ui.json {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -192,7 +201,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         reply.add_condition(&mut value);
         return context.ui.result(value, &next);
     }
-    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     context.ui.lines(&ui::shortage_lines(paint, &reply.shortages))?;
     let live: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).cloned().collect();
     if !live.is_empty() {

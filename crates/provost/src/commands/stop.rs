@@ -4,10 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    change::{KeyArgs, change},
     input,
+    mutation::{KeyArgs, change},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::CliResult, context::Context};
 
 /// End a session's process and keep the session
 ///
@@ -23,6 +23,6 @@ pub(crate) struct StopArgs {
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &StopArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &StopArgs) -> CliResult {
     change(context, &args.id, "stop", &json!({}), &args.key)
 }

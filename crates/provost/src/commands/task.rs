@@ -6,27 +6,30 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
-use provost_api::{ApiError, Client, OpenTaskRequest, StandingTaskRow};
+use provost_api::{ApiError, Client, OpenTeamRequest, TeamRow};
 use provost_core::{
     ids::SessionId,
-    task::{Choice, Command, Config, ConsentTerms, Labels, Role, TaskBounds, TaskSpec},
+    team::{
+        ConsentTerms, ManagerConfig, MemberLabels, MemberRole, ProposalChoice, TeamCommand,
+        TeamLimits, TeamSpec,
+    },
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    change::KeyArgs,
-    input, loops,
+    input, loop_templates,
+    mutation::KeyArgs,
     spawn::{label, policy, spec::directory},
-    tasking::{self, Meant, NamedTask, OfTask, next_commands},
+    task_args::{self, NamedTeamArgs, TeamArgs, TeamTarget, next_commands},
 };
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::Context,
     error::usage,
     settings, target,
-    trust::Asking,
+    trust::TrustPrompt,
     ui::{self, Screen},
 };
 
@@ -37,23 +40,23 @@ use crate::{
 )]
 pub(crate) struct TaskArgs {
     #[command(subcommand)]
-    what: What,
+    what: TeamSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    New(NewArgs),
-    Ls(LsArgs),
-    Show(ShowArgs),
+enum TeamSubcommand {
+    New(TeamNewArgs),
+    Ls(TeamLsArgs),
+    Show(TeamShowArgs),
     Bind(BindArgs),
     Retire(RetireArgs),
     Rotate(RotateArgs),
     Label(LabelArgs),
-    Rename(RenameArgs),
+    Rename(TeamRenameArgs),
     Pause(BecauseArgs),
-    GoOn(GoOnArgs),
+    GoOn(TeamResumeArgs),
     Fail(FailArgs),
-    Cancel(CancelArgs),
+    Cancel(TeamCancelArgs),
     Propose(ProposeArgs),
     Choose(ChooseArgs),
 }
@@ -65,7 +68,7 @@ enum What {
 #[command(
     after_help = "Examples:\n  provost task new limits --goal 'Limit how often each caller may call'\n  provost task new limits --goal - --check 'cargo test' < goal.md"
 )]
-struct NewArgs {
+struct TeamNewArgs {
     /// Name; unique among open teams
     #[arg(value_parser = label)]
     name: String,
@@ -102,8 +105,8 @@ pub(crate) struct WindowArgs {
 }
 
 impl WindowArgs {
-    pub(crate) fn bounds(&self) -> TaskBounds {
-        TaskBounds { offer_ms: self.offer, lease_ms: self.lease, ..TaskBounds::default() }
+    pub(crate) fn bounds(&self) -> TeamLimits {
+        TeamLimits { offer_ms: self.offer, lease_ms: self.lease, ..TeamLimits::default() }
     }
 }
 
@@ -112,7 +115,7 @@ impl WindowArgs {
 #[command(
     after_help = "Examples:\n  provost task ls\n  provost task ls --json | jq '.tasks[].state'"
 )]
-struct LsArgs {
+struct TeamLsArgs {
     /// Maximum number of closed teams
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
@@ -121,9 +124,9 @@ struct LsArgs {
 /// Show a team's members, criteria, messages and blockers
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task show limits\n  provost task show --json")]
-struct ShowArgs {
+struct TeamShowArgs {
     #[command(flatten)]
-    task: NamedTask,
+    task: NamedTeamArgs,
 }
 
 /// The role of a member.
@@ -134,12 +137,12 @@ pub(crate) enum RoleArg {
     Reviewer,
 }
 
-impl From<RoleArg> for Role {
-    fn from(role: RoleArg) -> Role {
+impl From<RoleArg> for MemberRole {
+    fn from(role: RoleArg) -> MemberRole {
         match role {
-            RoleArg::Worker => Role::Worker,
-            RoleArg::Manager => Role::Manager,
-            RoleArg::Reviewer => Role::Reviewer,
+            RoleArg::Worker => MemberRole::Worker,
+            RoleArg::Manager => MemberRole::Manager,
+            RoleArg::Reviewer => MemberRole::Reviewer,
         }
     }
 }
@@ -180,8 +183,8 @@ pub(crate) struct LabelFlags {
 }
 
 impl LabelFlags {
-    pub(crate) fn labels(&self) -> Labels {
-        Labels { thread: self.thread.clone(), title: self.title.clone() }
+    pub(crate) fn labels(&self) -> MemberLabels {
+        MemberLabels { thread: self.thread.clone(), title: self.title.clone() }
     }
 }
 
@@ -258,7 +261,7 @@ struct LabelArgs {
 #[command(
     after_help = "Examples:\n  provost task rename limits call-limits\n  provost task rename 1a2b3c4d call-limits --json"
 )]
-struct RenameArgs {
+struct TeamRenameArgs {
     /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
@@ -274,7 +277,7 @@ struct RenameArgs {
 #[command(after_help = "Examples:\n  provost task pause limits --because 'until Monday'")]
 struct BecauseArgs {
     #[command(flatten)]
-    task: NamedTask,
+    task: NamedTeamArgs,
     /// Reason
     #[arg(long)]
     because: String,
@@ -285,9 +288,9 @@ struct BecauseArgs {
 /// Resume a paused team
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task go-on limits")]
-struct GoOnArgs {
+struct TeamResumeArgs {
     #[command(flatten)]
-    task: NamedTask,
+    task: NamedTeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -305,7 +308,7 @@ struct FailArgs {
 /// End a team as cancelled, and stop its sessions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost task cancel limits --because 'nobody needs it'")]
-struct CancelArgs {
+struct TeamCancelArgs {
     #[command(flatten)]
     rest: BecauseArgs,
 }
@@ -322,7 +325,7 @@ struct ProposeArgs {
     /// Proposed next step; `-` reads standard input
     text: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -341,7 +344,7 @@ struct ChooseArgs {
     #[arg(long)]
     because: String,
     #[command(flatten)]
-    task: OfTask,
+    task: TeamArgs,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -356,58 +359,71 @@ enum ChoiceArg {
     Stop,
 }
 
-impl From<ChoiceArg> for Choice {
-    fn from(choice: ChoiceArg) -> Choice {
+impl From<ChoiceArg> for ProposalChoice {
+    fn from(choice: ChoiceArg) -> ProposalChoice {
         match choice {
-            ChoiceArg::Worker => Choice::Worker,
-            ChoiceArg::Manager => Choice::Manager,
-            ChoiceArg::Stop => Choice::Stop,
+            ChoiceArg::Worker => ProposalChoice::Worker,
+            ChoiceArg::Manager => ProposalChoice::Manager,
+            ChoiceArg::Stop => ProposalChoice::Stop,
         }
     }
 }
 
-pub(crate) fn run(context: &Context, args: &TaskArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &TaskArgs) -> CliResult {
     match &args.what {
-        What::New(args) => new(context, args),
-        What::Ls(args) => ls(context, args),
-        What::Show(args) => show(context, args.task.meant()),
-        What::Bind(args) => bind(context, args),
-        What::Retire(args) => {
-            let command = Command::Retire {
+        TeamSubcommand::New(args) => new(context, args),
+        TeamSubcommand::Ls(args) => ls(context, args),
+        TeamSubcommand::Show(args) => show(context, args.task.target()),
+        TeamSubcommand::Bind(args) => bind(context, args),
+        TeamSubcommand::Retire(args) => {
+            let command = TeamCommand::Retire {
                 name: args.name.clone(),
                 because: args.because.clone(),
                 to: args.to.clone(),
                 dead_letter: args.dead_letter,
             };
-            Meant::named(&args.task).change(context, &command, &args.key)
+            TeamTarget::new(&args.task).change(context, &command, &args.key)
         }
-        What::Rotate(args) => rotate(context, args),
-        What::Label(args) => {
-            let command = Command::Label { name: args.name.clone(), labels: args.labels.labels() };
-            Meant::named(&args.task).change(context, &command, &args.key)
+        TeamSubcommand::Rotate(args) => rotate(context, args),
+        TeamSubcommand::Label(args) => {
+            let command =
+                TeamCommand::Label { name: args.name.clone(), labels: args.labels.labels() };
+            TeamTarget::new(&args.task).change(context, &command, &args.key)
         }
-        What::Rename(args) => {
-            let command = Command::Rename { name: args.name.clone() };
-            Meant::named(&args.task).change(context, &command, &args.key)
+        TeamSubcommand::Rename(args) => {
+            let command = TeamCommand::Rename { name: args.name.clone() };
+            TeamTarget::new(&args.task).change(context, &command, &args.key)
         }
-        What::Pause(args) => because(context, args, |because| Command::Pause { because }),
-        What::GoOn(args) => args.task.meant().change(context, &Command::GoOn, &args.key),
-        What::Fail(args) => because(context, &args.rest, |because| Command::Fail { because }),
-        What::Cancel(args) => because(context, &args.rest, |because| Command::Cancel { because }),
-        What::Propose(args) => {
-            let command = Command::ProposeNext { text: input::text(&args.text)? };
-            args.task.meant().change(context, &command, &args.key)
+        TeamSubcommand::Pause(args) => {
+            change_with_reason(context, args, |because| TeamCommand::Pause { because })
         }
-        What::Choose(args) => {
-            let (choice, because) = (args.choice.into(), input::text(&args.because)?);
-            let command = Command::ChooseNext { choice, because };
-            args.task.meant().change(context, &command, &args.key)
+        TeamSubcommand::GoOn(args) => {
+            args.task.target().change(context, &TeamCommand::GoOn, &args.key)
+        }
+        TeamSubcommand::Fail(args) => {
+            change_with_reason(context, &args.rest, |because| TeamCommand::Fail { because })
+        }
+        TeamSubcommand::Cancel(args) => {
+            change_with_reason(context, &args.rest, |because| TeamCommand::Cancel { because })
+        }
+        TeamSubcommand::Propose(args) => {
+            let command = TeamCommand::ProposeNext { text: input::read_text(&args.text)? };
+            args.task.target().change(context, &command, &args.key)
+        }
+        TeamSubcommand::Choose(args) => {
+            let (choice, because) = (args.choice.into(), input::read_text(&args.because)?);
+            let command = TeamCommand::ChooseNext { choice, because };
+            args.task.target().change(context, &command, &args.key)
         }
     }
 }
 
-fn because(context: &Context, args: &BecauseArgs, of: impl Fn(String) -> Command) -> Outcome {
-    args.task.meant().change(context, &of(input::text(&args.because)?), &args.key)
+fn change_with_reason(
+    context: &Context,
+    args: &BecauseArgs,
+    of: impl Fn(String) -> TeamCommand,
+) -> CliResult {
+    args.task.target().change(context, &of(input::read_text(&args.because)?), &args.key)
 }
 
 /// Builds the spec of a team.
@@ -418,8 +434,8 @@ pub(crate) fn spec(
     summary: Option<String>,
     checks: &[String],
     cwd: Option<&Path>,
-    bounds: TaskBounds,
-) -> Result<TaskSpec, ApiError> {
+    bounds: TeamLimits,
+) -> Result<TeamSpec, ApiError> {
     let cwd = directory(context, cwd)?;
     let text = |path: &Path| -> Result<String, ApiError> {
         let text = path.to_str().map(str::to_owned);
@@ -429,9 +445,9 @@ pub(crate) fn spec(
     let config = settings::load(&context.environment, &cwd, Vec::new())?;
     let consent = ConsentTerms {
         rules: policy::build(context, &config, &cwd)?,
-        named: loops::commands(&config),
+        named: loop_templates::commands(&config),
     };
-    Ok(TaskSpec {
+    Ok(TeamSpec {
         name: name.to_owned(),
         goal,
         summary,
@@ -439,31 +455,31 @@ pub(crate) fn spec(
         cwd: text(&cwd)?,
         checks: checks.to_vec(),
         consent,
-        config: Config::default(),
+        config: ManagerConfig::default(),
         policy: None,
         bounds,
     })
 }
 
-fn new(context: &Context, args: &NewArgs) -> Outcome {
-    let (goal, summary) = (input::text(&args.goal)?, args.summary.clone());
+fn new(context: &Context, args: &TeamNewArgs) -> CliResult {
+    let (goal, summary) = (input::read_text(&args.goal)?, args.summary.clone());
     let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
     let mut spec = spec(context, &args.name, goal, summary, &args.check, cwd, bounds)?;
     if let Some(name) = &args.policy {
-        let (cwd, wanted) = (Path::new(&spec.cwd), settings::Wanted::default());
-        let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
-        spec.policy = Some(loops::policy(&config, name)?);
+        let (cwd, wanted) = (Path::new(&spec.cwd), settings::ConfigInputs::default());
+        let config = settings::load_to_start(context, cwd, wanted, TrustPrompt::AtTerminal)?;
+        spec.policy = Some(loop_templates::policy(&config, name)?);
     }
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
-    let request = OpenTaskRequest { id: clock::mint().to_string(), spec };
+    let request = OpenTeamRequest { id: clock::new_id().to_string(), spec };
     let reply: Value = context.daemon()?.post("/v1/tasks", &request, &args.key.get(context))?;
-    opened(context, reply)
+    show_opened(context, reply)
 }
 
 /// Shows an opened team: its ID first.
-pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
-    let row: Option<StandingTaskRow> =
+pub(crate) fn show_opened(context: &Context, reply: Value) -> CliResult {
+    let row: Option<TeamRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     if context.ui.json {
@@ -472,63 +488,63 @@ pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
     }
     if let Some(row) = &row {
         context.ui.line(&row.id)?;
-        context.ui.talk(&format!("{} is {}", ui::clean(&row.name), row.state));
+        context.ui.notice(&format!("{} is {}", ui::escape_line(&row.name), row.state));
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Debug, Deserialize)]
-struct ListReply {
-    tasks: Vec<StandingTaskRow>,
+struct TeamListReply {
+    tasks: Vec<TeamRow>,
     more: bool,
 }
 
-fn ls(context: &Context, args: &LsArgs) -> Outcome {
-    let path = target::query("/v1/tasks", &[("limit", Some(args.limit.to_string()))]);
-    let reply: ListReply = tasking::client(context)?.get(&path)?;
+fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
+    let path = target::with_query("/v1/tasks", &[("limit", Some(args.limit.to_string()))]);
+    let reply: TeamListReply = task_args::client(context)?.get(&path)?;
     if context.ui.json {
         context.ui.result(json!({"tasks": reply.tasks, "more": reply.more}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if reply.tasks.is_empty() {
-        context.ui.talk("no teams");
+        context.ui.notice("no teams");
         context.ui.next(&["provost pair GOAL --worker codex".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::task_lines(paint, screen, clock::now_ms(), &reply.tasks))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::team_lines(paint, screen, clock::now_ms(), &reply.tasks))?;
     if reply.more {
-        context.ui.talk("there are more closed ones: provost task ls --limit N");
+        context.ui.notice("there are more closed ones: provost task ls --limit N");
     }
     let waiting = reply.tasks.iter().find(|row| row.for_operator > 0);
-    let mut next: Vec<String> = waiting.map(read_command).into_iter().collect();
+    let mut next: Vec<String> = waiting.map(take_message_command).into_iter().collect();
     next.push("provost task show TASK".to_owned());
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the open teams.
-pub(crate) fn open_tasks(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
-    let path = target::query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
-    let reply: ListReply = client.get(&path)?;
+pub(crate) fn open_tasks(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
+    let path = target::with_query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
+    let reply: TeamListReply = client.get(&path)?;
     Ok(reply.tasks.into_iter().filter(|row| !row.terminal).collect())
 }
 
 /// Returns the teams with messages that the operator has not handled yet.
-pub(crate) fn for_operator(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
+pub(crate) fn for_operator(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     let mut rows = open_tasks(client)?;
     rows.retain(|row| row.for_operator > 0);
     Ok(rows)
 }
 
 /// Returns the command that takes the operator's next message of a team.
-pub(crate) fn read_command(row: &StandingTaskRow) -> String {
-    format!("provost inbox next --as operator --task {}", ui::short(&row.id))
+pub(crate) fn take_message_command(row: &TeamRow) -> String {
+    format!("provost inbox next --as operator --task {}", ui::short_id(&row.id))
 }
 
 /// Shows a team in detail.
-pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
+pub(crate) fn show(context: &Context, meant: TeamTarget<'_>) -> CliResult {
     let row = meant.find(context)?;
     let mut next = next_commands(&row, meant.by().as_deref());
     // The user just ran this command.
@@ -537,8 +553,8 @@ pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
         context.ui.result(json!({"task": row}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    context.ui.lines(&ui::task_card(paint, screen, clock::now_ms(), &row))?;
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    context.ui.lines(&ui::team_detail(paint, screen, clock::now_ms(), &row))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
@@ -549,26 +565,26 @@ pub(crate) fn session(
     named: Option<&str>,
 ) -> Result<Option<SessionId>, ApiError> {
     let Some(named) = named else { return Ok(None) };
-    let row = target::find(&context.daemon()?, named)?;
-    row.id.parse().map(Some).map_err(|why: provost_core::ids::BadId| usage(why.to_string()))
+    let row = target::find_session(&context.daemon()?, named)?;
+    row.id.parse().map(Some).map_err(|why: provost_core::ids::ParseIdError| usage(why.to_string()))
 }
 
-fn bind(context: &Context, args: &BindArgs) -> Outcome {
-    let command = Command::Bind {
+fn bind(context: &Context, args: &BindArgs) -> CliResult {
+    let command = TeamCommand::Bind {
         name: args.name.clone(),
         role: args.role.into(),
         session: session(context, args.session.as_deref())?,
         labels: args.labels.labels(),
     };
-    Meant::named(&args.task).change(context, &command, &args.key)
+    TeamTarget::new(&args.task).change(context, &command, &args.key)
 }
 
-fn rotate(context: &Context, args: &RotateArgs) -> Outcome {
-    let command = Command::Rotate {
+fn rotate(context: &Context, args: &RotateArgs) -> CliResult {
+    let command = TeamCommand::Rotate {
         from: args.from.clone(),
         to: args.to.clone(),
         session: session(context, args.session.as_deref())?,
-        handover: input::text(&args.handover)?,
+        handover: input::read_text(&args.handover)?,
     };
-    Meant::named(&args.task).change(context, &command, &args.key)
+    TeamTarget::new(&args.task).change(context, &command, &args.key)
 }

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use provost_api::TelemetryReply;
 use serde_json::json;
 
-use super::{input, tasking};
+use super::{input, task_args};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     target,
     ui::{self, Screen},
@@ -28,11 +28,11 @@ pub(crate) struct TelemetryArgs {
     window: u64,
     /// Show only one part; --json always includes all
     #[arg(long, value_name = "VIEW", value_enum)]
-    view: Option<View>,
+    view: Option<TelemetryView>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum TelemetryView {
     /// Figures per team
     Task,
     /// Refusals and failures
@@ -41,35 +41,35 @@ pub(crate) enum View {
     Metrics,
 }
 
-pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> Outcome {
-    let path = target::query(
+pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> CliResult {
+    let path = target::with_query(
         "/v1/telemetry",
         &[("task", args.task.clone()), ("window_ms", Some(args.window.to_string()))],
     );
-    let reply: TelemetryReply = tasking::client(context)?.get(&path)?;
+    let reply: TelemetryReply = task_args::client(context)?.get(&path)?;
     let next: Vec<String> = match reply.tasks.first() {
-        Some(task) => vec![format!("provost audit {}", ui::short(&task.id))],
+        Some(task) => vec![format!("provost audit {}", ui::short_id(&task.id))],
         None => vec!["provost task ls".to_owned()],
     };
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (paint, screen) = (context.ui.paint, Screen::output());
-    let shows = |view: View| args.view.is_none_or(|wanted| wanted == view);
+    let (paint, screen) = (context.ui.paint, Screen::stdout());
+    let shows = |view: TelemetryView| args.view.is_none_or(|wanted| wanted == view);
     let mut parts = Vec::new();
-    if shows(View::Task) {
-        parts.push(ui::task_figures(paint, screen, &reply.tasks));
+    if shows(TelemetryView::Task) {
+        parts.push(ui::team_figure_lines(paint, screen, &reply.tasks));
     }
-    if shows(View::Failures) {
-        let mut failures = ui::past_lines(paint, screen, &reply.failures);
+    if shows(TelemetryView::Failures) {
+        let mut failures = ui::history_lines(paint, screen, &reply.failures);
         if reply.older_failures > 0 {
             failures.insert(0, format!("{} older failures are not shown", reply.older_failures));
         }
         parts.push(failures);
     }
-    if shows(View::Metrics) {
-        parts.push(ui::metrics(&reply.metrics));
+    if shows(TelemetryView::Metrics) {
+        parts.push(ui::metrics_lines(&reply.metrics));
     }
     parts.retain(|part| !part.is_empty());
     context.ui.lines(&parts.join(&String::new()))?;

@@ -14,17 +14,17 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use provost_api::{ApiError, Code};
-use provost_core::text::shell_word;
+use provost_api::{ApiError, ErrorCode};
+use provost_core::text::shell_quote;
 
-use self::script::Line;
-use super::spawn::parting;
+use self::script::TourStep;
+use super::spawn::ctrl_c;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
     context::Context,
     error::{Error, usage},
-    ui::{Tone, clean, clean_block},
+    ui::{Tone, escape_block, escape_line},
 };
 
 /// Watch a guided demo in a throwaway directory
@@ -59,18 +59,18 @@ impl Tour {
 }
 
 /// The check script in the tour's initial repository.
-const CHECK: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
+const CHECK_SCRIPT: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
 
-pub(crate) fn run(context: &Context, args: &TourArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {
     if context.ui.json {
         return Err(usage("a tour has no JSON output: leave out --json".to_owned()).into());
     }
     // Ctrl-C ends the running command; the directory is still removed.
     let interrupted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&interrupted);
-    parting::hear_interrupt(move || heard.store(true, Ordering::Relaxed))
+    ctrl_c::handle_interrupt(move || heard.store(true, Ordering::Relaxed))
         .map_err(|why| failed("handle Ctrl-C", &why))?;
-    let place = Place::make(context)?;
+    let place = TourDir::create(context)?;
     let told = play(context, &place, script::parse(args.tour.text()), &interrupted);
     if args.keep {
         context.ui.line(&format!(
@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &TourArgs) -> Outcome {
         let home = place.home();
         context
             .ui
-            .line(&format!("  export PROVOST_HOME={}", shell_word(&home.to_string_lossy())))?;
+            .line(&format!("  export PROVOST_HOME={}", shell_quote(&home.to_string_lossy())))?;
     } else {
         place.remove()?;
     }
@@ -89,16 +89,16 @@ pub(crate) fn run(context: &Context, args: &TourArgs) -> Outcome {
 
 fn play(
     context: &Context,
-    place: &Place,
-    lines: impl Iterator<Item = Line>,
+    place: &TourDir,
+    lines: impl Iterator<Item = TourStep>,
     interrupted: &AtomicBool,
-) -> Outcome {
+) -> CliResult {
     for line in lines {
         match line {
-            Line::Said(text) => {
+            TourStep::Narration(text) => {
                 context.ui.line(&format!("\n{}", context.ui.paint.paint(Tone::Bold, &text)))?;
             }
-            Line::Typed { command, exits } => {
+            TourStep::Command { command, exits } => {
                 context.ui.line(&context.ui.paint.paint(Tone::Live, &format!("$ {command}")))?;
                 let ended = place.run(context, &command)?;
                 if interrupted.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ fn play(
                 if ended != Some(exits) {
                     let how = ended.map_or("a signal".to_owned(), |code| format!("{code}"));
                     let message = format!("the command ended with {how}, but {exits} was expected");
-                    return Err(ApiError::new(Code::Internal, message)
+                    return Err(ApiError::new(ErrorCode::Internal, message)
                         .next("provost tour dispatch --keep")
                         .into());
                 }
@@ -121,15 +121,15 @@ fn play(
 const INTERRUPTED: u8 = 130;
 
 /// The directory of a tour: a repository, a Provost home, and another home that imports the bundle.
-struct Place {
+struct TourDir {
     root: PathBuf,
 }
 
-impl Place {
-    fn make(context: &Context) -> Result<Self, Error> {
+impl TourDir {
+    fn create(context: &Context) -> Result<Self, Error> {
         let temporary = context.environment.path("TMPDIR").unwrap_or_else(|| "/tmp".into());
-        let root = temporary.join(format!("provost-tour-{}", clock::mint().simple()));
-        let place = Place { root };
+        let root = temporary.join(format!("provost-tour-{}", clock::new_id().simple()));
+        let place = TourDir { root };
         place.fill().map_err(|why| failed(&format!("set up {}", place.root.display()), &why))?;
         for words in [
             &["init", "--quiet", "--initial-branch=main"][..],
@@ -142,7 +142,7 @@ impl Place {
                 Ok(_) | Err(_) => {
                     place.remove()?;
                     let message = "the tour needs git, and a git command failed";
-                    return Err(ApiError::new(Code::Unreachable, message)
+                    return Err(ApiError::new(ErrorCode::Unreachable, message)
                         .next("git --version")
                         .into());
                 }
@@ -157,7 +157,7 @@ impl Place {
             fs::create_dir(dir)?;
         }
         symlink(std::env::current_exe()?, self.root.join("bin/provost"))?;
-        fs::write(self.repository().join("check.sh"), CHECK)
+        fs::write(self.repository().join("check.sh"), CHECK_SCRIPT)
     }
 
     fn repository(&self) -> PathBuf {
@@ -172,7 +172,7 @@ impl Place {
             .stdin(Stdio::null())
             .output()
             .map_err(|why| failed("start a shell", &why))?;
-        for shown in clean_block(&String::from_utf8_lossy(&output.stdout)).lines() {
+        for shown in escape_block(&String::from_utf8_lossy(&output.stdout)).lines() {
             context.ui.line(&format!("  {shown}"))?;
         }
         Ok(output.status.code().and_then(|code| u8::try_from(code).ok()))
@@ -183,7 +183,9 @@ impl Place {
         let path = context.environment.get("PATH").unwrap_or("/usr/bin:/bin");
         let mut command = Command::new(program);
         command.current_dir(self.repository());
-        for (name, _) in context.environment.variables().iter().filter(|(name, _)| is_ours(name)) {
+        for (name, _) in
+            context.environment.variables().iter().filter(|(name, _)| points_outside_tour(name))
+        {
             command.env_remove(name);
         }
         command
@@ -223,11 +225,11 @@ impl Place {
 }
 
 /// Whether a variable would point outside the tour's directory.
-fn is_ours(name: &str) -> bool {
+fn points_outside_tour(name: &str) -> bool {
     name.starts_with("PROVOST_") || name.starts_with("GIT_")
 }
 
 fn failed(what: &str, why: &std::io::Error) -> ApiError {
-    ApiError::new(Code::Internal, format!("cannot {what}: {}", clean(&why.to_string())))
+    ApiError::new(ErrorCode::Internal, format!("cannot {what}: {}", escape_line(&why.to_string())))
         .next("provost doctor")
 }

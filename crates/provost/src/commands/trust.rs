@@ -3,17 +3,17 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, Code};
-use provost_core::text::shell_word;
-use provost_trust::{Content, Digest};
+use provost_api::{ApiError, ErrorCode};
+use provost_core::text::shell_quote;
+use provost_trust::{TrustContent, TrustDigest};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::Error,
-    trust::{self, Subject},
-    ui::clean,
+    trust::{self, TrustSubject},
+    ui::escape_line,
 };
 
 /// Trust the commands that a repository's files configure
@@ -37,7 +37,7 @@ pub(crate) struct TrustArgs {
     print: bool,
     /// Trust only if the content has exactly this digest (for CI)
     #[arg(long, value_name = "DIGEST", conflicts_with_all = ["list", "revoke"])]
-    trust: Option<Digest>,
+    trust: Option<TrustDigest>,
     /// List trusted projects
     #[arg(long, conflicts_with_all = ["path", "revoke"])]
     list: bool,
@@ -46,86 +46,88 @@ pub(crate) struct TrustArgs {
     revoke: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &TrustArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &TrustArgs) -> CliResult {
     if args.list {
         return list(context);
     }
-    let path = args.path.clone().map_or_else(|| context.environment.here(), Ok)?;
+    let path = args.path.clone().map_or_else(|| context.environment.current_dir(), Ok)?;
     if args.revoke {
         return revoke(context, path);
     }
-    let subject = trust::subject(&context.environment, &path)?;
+    let subject = trust::trust_subject(&context.environment, &path)?;
     if args.print {
         return print(context, &subject);
     }
     trust::must_be_operator(context)?;
-    agree(context, args, &subject)
+    trust_subject(context, args, &subject)
 }
 
-fn agree(context: &Context, args: &TrustArgs, subject: &Subject) -> Outcome {
+fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) -> CliResult {
     let digest = subject.content.digest();
     if let Some(wanted) = args.trust.filter(|wanted| *wanted != digest) {
         let message = format!(
             "{} has digest {digest}, not {wanted}; nothing was trusted",
-            clean(&subject.path.display().to_string())
+            escape_line(&subject.path.display().to_string())
         );
-        return Err(ApiError::new(Code::Refused, message)
+        return Err(ApiError::new(ErrorCode::Refused, message)
             .next(command(subject, "--print "))
             .into());
     }
     if subject.content.is_empty() || is_trusted(context, subject)? {
-        return trusted(context, subject);
+        return show_trusted(context, subject);
     }
     if !args.yes && args.trust.is_none() {
         if !trust::can_ask(context) {
             let message = format!(
                 "{} is not trusted, and there is no terminal to ask on",
-                clean(&subject.path.display().to_string())
+                escape_line(&subject.path.display().to_string())
             );
-            return Err(ApiError::new(Code::Refused, message)
+            return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(command(subject, "--print "))
                 .next(command(subject, "--yes "))
                 .into());
         }
         if !trust::ask(context, subject)? {
             let message = "nothing was trusted";
-            return Err(ApiError::new(Code::Refused, message).next(command(subject, "")).into());
+            return Err(ApiError::new(ErrorCode::Refused, message)
+                .next(command(subject, ""))
+                .into());
         }
     } else if !context.ui.json {
-        let before = trust::last(&context.environment, subject);
-        trust::describe(subject, &before).iter().for_each(|line| context.ui.talk(line));
+        let before = trust::last_trusted(&context.environment, subject);
+        trust::describe(subject, &before).iter().for_each(|line| context.ui.notice(line));
     }
     trust::record(&context.environment, subject)?;
-    trusted(context, subject)
+    show_trusted(context, subject)
 }
 
-fn command(subject: &Subject, flag: &str) -> String {
-    format!("provost trust {flag}{}", shell_word(&subject.path.display().to_string()))
+fn command(subject: &TrustSubject, flag: &str) -> String {
+    format!("provost trust {flag}{}", shell_quote(&subject.path.display().to_string()))
 }
 
-fn is_trusted(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
+fn is_trusted(context: &Context, subject: &TrustSubject) -> Result<bool, ApiError> {
     let store = trust::store(&context.environment)?;
     let digest = subject.content.digest();
-    store.is_trusted(&subject.path, &digest).map_err(trust::broken_store)
+    store.is_trusted(&subject.path, &digest).map_err(trust::store_error)
 }
 
 /// Shows what is trusted now.
-fn trusted(context: &Context, subject: &Subject) -> Outcome {
+fn show_trusted(context: &Context, subject: &TrustSubject) -> CliResult {
     let next = vec![command(subject, "--revoke ")];
     if context.ui.json {
         context.ui.result(shown(context, subject, true), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let path = clean(&subject.path.display().to_string());
+    let path = escape_line(&subject.path.display().to_string());
     if subject.content.is_empty() {
-        context.ui.talk(&format!("nothing in {path} needs trust"));
+        context.ui.notice(&format!("nothing in {path} needs trust"));
     } else {
-        context.ui.talk(&format!("trusted {path}"));
+        context.ui.notice(&format!("trusted {path}"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(context: &Context, subject: &Subject) -> Outcome {
+fn print(context: &Context, subject: &TrustSubject) -> CliResult {
     let is_trusted = subject.content.is_empty() || is_trusted(context, subject)?;
     if context.ui.json {
         let next = if is_trusted { Vec::new() } else { vec![command(subject, "")] };
@@ -137,19 +139,19 @@ fn print(context: &Context, subject: &Subject) -> Outcome {
         (false, true) => "trusted",
         (false, false) => "not trusted",
     };
-    context.ui.line(&format!("{}: {status}", clean(&subject.path.display().to_string())))?;
+    context.ui.line(&format!("{}: {status}", escape_line(&subject.path.display().to_string())))?;
     context.ui.line(&format!("digest {}", subject.content.digest()))?;
     let before = if is_trusted {
         subject.content.clone()
     } else {
-        trust::last(&context.environment, subject)
+        trust::last_trusted(&context.environment, subject)
     };
     context.ui.lines(&trust::describe(subject, &before))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(context: &Context, subject: &Subject, is_trusted: bool) -> Value {
-    let before = trust::last(&context.environment, subject);
+fn shown(context: &Context, subject: &TrustSubject, is_trusted: bool) -> Value {
+    let before = trust::last_trusted(&context.environment, subject);
     let changes = if is_trusted { Vec::new() } else { subject.content.changes(&before) };
     json!({
         "ok": true,
@@ -162,10 +164,10 @@ fn shown(context: &Context, subject: &Subject, is_trusted: bool) -> Value {
     })
 }
 
-fn files(content: &Content) -> Vec<Value> {
+fn files(content: &TrustContent) -> Vec<Value> {
     let parts = content.parts.iter().map(|part| {
         let entries = part.entries.iter().map(|entry| {
-            let meaning = trust::meaning(&part.file, entry.key.as_deref());
+            let meaning = trust::describe_effect(&part.file, entry.key.as_deref());
             json!({"key": entry.key, "value": entry.value, "meaning": meaning})
         });
         json!({"file": part.file, "entries": entries.collect::<Vec<_>>()})
@@ -173,8 +175,8 @@ fn files(content: &Content) -> Vec<Value> {
     parts.collect()
 }
 
-fn list(context: &Context) -> Outcome {
-    let all = trust::store(&context.environment)?.list().map_err(trust::broken_store)?;
+fn list(context: &Context) -> CliResult {
+    let all = trust::store(&context.environment)?.list().map_err(trust::store_error)?;
     if context.ui.json {
         let projects = all.iter().map(|one| {
             let digests: Vec<String> =
@@ -185,28 +187,31 @@ fn list(context: &Context) -> Outcome {
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let lines: Vec<String> = all.iter().map(|one| clean(&one.path.display().to_string())).collect();
+    let lines: Vec<String> =
+        all.iter().map(|one| escape_line(&one.path.display().to_string())).collect();
     context.ui.lines(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Revokes trust. A deleted project can be revoked too, by the path that `--list` shows.
-fn revoke(context: &Context, path: PathBuf) -> Outcome {
+fn revoke(context: &Context, path: PathBuf) -> CliResult {
     trust::must_be_operator(context)?;
     let real = std::fs::canonicalize(&path).unwrap_or(path);
     let top = if real.is_file() { None } else { provost_trust::find_top(&real) };
     let path = top.unwrap_or(real);
     let store = trust::store(&context.environment)?;
-    if !store.revoke(&path).map_err(trust::broken_store)? {
-        let message = format!("{} is not trusted", clean(&path.display().to_string()));
+    if !store.revoke(&path).map_err(trust::store_error)? {
+        let message = format!("{} is not trusted", escape_line(&path.display().to_string()));
         let error: Error =
-            ApiError::new(Code::NotFound, message).next("provost trust --list").into();
+            ApiError::new(ErrorCode::NotFound, message).next("provost trust --list").into();
         return Err(error);
     }
     if context.ui.json {
         context.ui.result(json!({"ok": true, "path": path, "trusted": false}), &[])?;
     } else {
-        context.ui.talk(&format!("{} is no longer trusted", clean(&path.display().to_string())));
+        context
+            .ui
+            .notice(&format!("{} is no longer trusted", escape_line(&path.display().to_string())));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,38 +7,40 @@ use std::{
 };
 
 use provost_agents::home;
-use provost_api::{ApiError, Code, LaunchRow, RunRow, SessionRow, StandingTaskRow};
+use provost_api::{ApiError, ErrorCode, LaunchRow, RunRow, SessionRow, TeamRow};
 use provost_core::{
     ids::{RunId, SessionId},
-    session::Command,
+    session::SessionCommand,
 };
-use provost_engine::shell::{Ask, Home, Listing, TaskAsk, blocking::blocking_request};
+use provost_engine::shell::{
+    EngineRequest, Home, Listing, TeamRequest, blocking::blocking_request,
+};
 use provost_git::{
-    BranchFate, BranchName, Git, KeepRef, Project, Removal, removal_risk, remove_worktree,
+    BranchFate, BranchName, Git, KeepRef, Project, RemovalImpact, removal_risk, remove_worktree,
     worktree_find,
 };
 use provost_ledger::SqliteReader;
 use serde_json::{Value, json};
 
-use super::server::Daemon;
+use super::server::DaemonServer;
 
 /// The result of a collection.
 #[derive(Default)]
-struct Found {
+struct GcReport {
     removed: Vec<Value>,
     kept: Vec<Value>,
 }
 
 /// The scope of a collection.
-pub(crate) struct Wanted {
+pub(crate) struct GcScope {
     pub(crate) apply: bool,
     pub(crate) older_than_ms: i64,
     /// Limits the collection to sessions of these runs.
     pub(crate) runs: Option<Vec<String>>,
 }
 
-impl Wanted {
-    fn has(&self, row: &SessionRow) -> bool {
+impl GcScope {
+    fn includes(&self, row: &SessionRow) -> bool {
         let of = |runs: &Vec<String>| row.run.as_ref().is_some_and(|run| runs.contains(run));
         self.runs.as_ref().is_none_or(of)
     }
@@ -46,22 +48,22 @@ impl Wanted {
 
 /// Removes worktrees of sealed sessions without unique content. Of sessions closed long ago, it
 /// also removes the output and the agent's stored data.
-pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, ApiError> {
+pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<Value, ApiError> {
     let ledger = daemon.world.home.ledger();
-    let rows = blocking(move || sealed(&ledger)).await??;
+    let rows = blocking(move || sealed_sessions(&ledger)).await??;
     let apply = wanted.apply;
     let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
-    let mut found = Found::default();
+    let mut found = GcReport::default();
     let ledger = daemon.world.home.ledger();
     // A run that is named explicitly counts as finished with.
     let resumed_since = if wanted.runs.is_some() { i64::MAX } else { old };
-    let needed = blocking(move || runs_in_need(&ledger, resumed_since)).await??;
-    let bound = bound(daemon).await?;
-    for row in rows.into_iter().filter(|row| wanted.has(row)) {
+    let needed = blocking(move || runs_to_keep(&ledger, resumed_since)).await??;
+    let bound = sessions_of_teams(daemon).await?;
+    for row in rows.into_iter().filter(|row| wanted.includes(row)) {
         let of_run = row.run.as_ref().and_then(|run| needed.get(run)).map(|why| (*why).to_owned());
         let of_task = bound.get(&row.id).map(|task| format!("it belongs to team {task}"));
         if let Some(reason) = of_run.or(of_task) {
-            keep(&row, &reason, &mut found);
+            keep_worktree(&row, &reason, &mut found);
             continue;
         }
         if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
@@ -70,23 +72,25 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
         if row.sealed_at.is_some_and(|at| at < old) {
             let (home, id) = (daemon.world.home.clone(), row.id.clone());
             let gone = blocking(move || remove_output(&home, &id, apply)).await?;
-            found.removed.extend(gone.into_iter().map(|path| entry("output", &path, &row.id)));
+            found
+                .removed
+                .extend(gone.into_iter().map(|path| session_item("output", &path, &row.id)));
             collect_agent(daemon, &row, apply, &mut found).await?;
         }
     }
     collect_runs(daemon, wanted, old, &mut found).await?;
     if wanted.runs.is_none() {
-        collect_tasks(daemon, wanted.apply, old, &mut found).await?;
+        collect_teams(daemon, wanted.apply, old, &mut found).await?;
     }
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
 /// Removes the report cards of runs closed long ago, and the output of their hooks and landings.
 async fn collect_runs(
-    daemon: &Daemon,
-    wanted: &Wanted,
+    daemon: &DaemonServer,
+    wanted: &GcScope,
     old: i64,
-    found: &mut Found,
+    found: &mut GcReport,
 ) -> Result<(), ApiError> {
     let ledger = daemon.world.home.ledger();
     let named = |row: &RunRow| wanted.runs.as_ref().is_none_or(|runs| runs.contains(&row.id));
@@ -95,26 +99,26 @@ async fn collect_runs(
     for row in over.filter(named) {
         let Ok(run) = row.id.parse::<RunId>() else { continue };
         let (home, apply) = (daemon.world.home.clone(), wanted.apply);
-        let gone = blocking(move || remove_output_of_run(&home, run, apply)).await?;
-        found.removed.extend(gone.into_iter().map(|path| of_run("output", &path, &row.id)));
+        let gone = blocking(move || remove_run_output(&home, run, apply)).await?;
+        found.removed.extend(gone.into_iter().map(|path| run_item("output", &path, &row.id)));
     }
     Ok(())
 }
 
 /// Removes the check output of teams that ended long ago. Checks of a worker's session are removed
 /// with the session.
-async fn collect_tasks(
-    daemon: &Daemon,
+async fn collect_teams(
+    daemon: &DaemonServer,
     apply: bool,
     old: i64,
-    found: &mut Found,
+    found: &mut GcReport,
 ) -> Result<(), ApiError> {
     let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
     let gone = blocking(move || -> Result<Vec<Value>, ApiError> {
-        let over = tasks_over(&ledger, old)?;
+        let over = ended_teams(&ledger, old)?;
         let places = over.into_iter().flat_map(|id| {
-            let gone = remove_places(named(&home.checks(), &id), apply);
-            gone.into_iter().map(move |path| of("task", "output", &path, &id)).collect::<Vec<_>>()
+            let gone = remove_dirs(owned_paths(&home.checks(), &id), apply);
+            gone.into_iter().map(move |path| item("task", "output", &path, &id)).collect::<Vec<_>>()
         });
         Ok(places.collect())
     });
@@ -123,21 +127,21 @@ async fn collect_tasks(
 }
 
 /// Returns the teams that ended before a point in time.
-fn tasks_over(ledger: &Path, before: i64) -> Result<Vec<String>, ApiError> {
-    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+fn ended_teams(ledger: &Path, before: i64) -> Result<Vec<String>, ApiError> {
+    let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut ids = Vec::new();
     Listing::default()
-        .visit_tasks(&reader, |card| {
-            let row = serde_json::from_str::<StandingTaskRow>(card).ok();
+        .visit_teams(&reader, |card| {
+            let row = serde_json::from_str::<TeamRow>(card).ok();
             ids.extend(row.filter(|row| row.terminal && row.since < before).map(|row| row.id));
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(unreadable)?;
+        .map_err(ledger_error)?;
     Ok(ids)
 }
 
 fn sealed_runs(ledger: &Path) -> Result<Vec<RunRow>, ApiError> {
-    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+    let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut rows = Vec::new();
     Listing::default()
         .visit_runs(&reader, |card| {
@@ -145,38 +149,40 @@ fn sealed_runs(ledger: &Path) -> Result<Vec<RunRow>, ApiError> {
             rows.extend(row.filter(|row| row.sealed));
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(unreadable)?;
+        .map_err(ledger_error)?;
     Ok(rows)
 }
 
-fn unreadable(why: impl std::error::Error) -> ApiError {
-    ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
+fn ledger_error(why: impl std::error::Error) -> ApiError {
+    ApiError::new(ErrorCode::Storage, why.to_string()).next("provost ledger verify")
 }
 
-fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
-    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
+    let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut rows = Vec::new();
     Listing::default()
         .visit(&reader, |card| {
             // Skips a session whose projection cannot be read.
             let row = serde_json::from_str::<SessionRow>(card).ok();
             let over = |row: &SessionRow| {
-                row.sealed && row.process != "alive" && !row.launches.iter().any(LaunchRow::lives)
+                row.sealed
+                    && row.process != "alive"
+                    && !row.launches.iter().any(LaunchRow::may_be_running)
             };
             rows.extend(row.filter(over));
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(unreadable)?;
+        .map_err(ledger_error)?;
     Ok(rows)
 }
 
 /// Returns the runs whose worktrees are kept, and why: active runs, and runs that ended after
 /// `resumed_since` and can be resumed.
-fn runs_in_need(
+fn runs_to_keep(
     ledger: &Path,
     resumed_since: i64,
 ) -> Result<BTreeMap<String, &'static str>, ApiError> {
-    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+    let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut runs = BTreeMap::new();
     Listing::default()
         .visit_runs(&reader, |card| {
@@ -194,33 +200,33 @@ fn runs_in_need(
             }
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(unreadable)?;
+        .map_err(ledger_error)?;
     Ok(runs)
 }
 
 /// Returns the sessions bound to an active team, with its name. The next message resumes them, and
 /// their work is checked and audited.
-async fn bound(daemon: &Daemon) -> Result<BTreeMap<String, String>, ApiError> {
-    let reply = daemon.handle.ask_json(Ask::Task(TaskAsk::Bound)).await?;
-    serde_json::from_value(reply).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+async fn sessions_of_teams(daemon: &DaemonServer) -> Result<BTreeMap<String, String>, ApiError> {
+    let reply = daemon.handle.request_json(EngineRequest::Team(TeamRequest::BoundSessions)).await?;
+    serde_json::from_value(reply).map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
 }
 
 /// Lists a worktree as kept: a later task, a pull request comment, a team message or a resume may
 /// still use it.
-fn keep(row: &SessionRow, reason: &str, found: &mut Found) {
+fn keep_worktree(row: &SessionRow, reason: &str, found: &mut GcReport) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
-        let mut kept = entry("worktree", Path::new(&worktree.path), &row.id);
+        let mut kept = session_item("worktree", Path::new(&worktree.path), &row.id);
         kept["reason"] = reason.into();
         kept
     }));
 }
 
 async fn collect_worktree(
-    daemon: &Daemon,
+    daemon: &DaemonServer,
     row: &SessionRow,
     apply: bool,
-    found: &mut Found,
+    found: &mut GcReport,
 ) -> Result<(), ApiError> {
     let Some(worktree) = row.worktree.clone() else { return Ok(()) };
     let (git, top) = (daemon.world.git.clone(), row.project.clone().unwrap_or_default());
@@ -229,7 +235,7 @@ async fn collect_worktree(
     let own = daemon.world.home.worktrees();
     let result = blocking(move || {
         if is_below(&place, &own) {
-            remove(&git, &top, &place, &branch, apply)
+            remove_session_worktree(&git, &top, &place, &branch, apply)
         } else {
             Err("it belongs to another home".to_owned())
         }
@@ -237,19 +243,22 @@ async fn collect_worktree(
     .await?;
     match result {
         Err(reason) => {
-            let mut kept = entry("worktree", &path, &row.id);
+            let mut kept = session_item("worktree", &path, &row.id);
             kept["reason"] = reason.into();
             found.kept.push(kept);
         }
         Ok(gone) => {
-            let mut removed = entry("worktree", &path, &row.id);
+            let mut removed = session_item("worktree", &path, &row.id);
             removed["ignored_files"] = gone.ignored_files.into();
             removed["dropped_commits"] = gone.dropped_commits.into();
             removed["kept_ref"] = gone.kept.map(|kept| kept.to_string()).into();
             found.removed.push(removed);
             if apply {
-                let ask = Ask::Do { session: row.id.clone(), command: Command::WorkRemoved };
-                daemon.handle.ask(ask, "operator", None).await?;
+                let ask = EngineRequest::SessionCommand {
+                    session: row.id.clone(),
+                    command: SessionCommand::WorkRemoved,
+                };
+                daemon.handle.request(ask, "operator", None).await?;
             }
         }
     }
@@ -258,26 +267,26 @@ async fn collect_worktree(
 
 /// Removes the agent's stored data of a session: its conversation, with all secrets in it.
 async fn collect_agent(
-    daemon: &Daemon,
+    daemon: &DaemonServer,
     row: &SessionRow,
     apply: bool,
-    found: &mut Found,
+    found: &mut GcReport,
 ) -> Result<(), ApiError> {
     let Ok(session) = row.id.parse::<SessionId>() else { return Ok(()) };
     let place = daemon.world.home.agent(session);
-    if apply && place.exists() && !give_up_conversation(daemon, row).await? {
+    if apply && place.exists() && !record_conversation_removal(daemon, row).await? {
         return Ok(());
     }
     let path = place.clone();
     match blocking(move || remove_agent(&path, apply)).await? {
         Ok(true) => {
-            let mut removed = entry("agent", &place, &row.id);
+            let mut removed = session_item("agent", &place, &row.id);
             removed["reason"] = "the session can no longer be resumed".into();
             found.removed.push(removed);
         }
         Ok(false) => {}
         Err(reason) => {
-            let mut kept = entry("agent", &place, &row.id);
+            let mut kept = session_item("agent", &place, &row.id);
             kept["reason"] = reason.into();
             found.kept.push(kept);
         }
@@ -287,9 +296,15 @@ async fn collect_agent(
 
 /// Records that the session can no longer be resumed, before its conversation is removed. Returns
 /// false if the session was resumed in the meantime and still needs it.
-async fn give_up_conversation(daemon: &Daemon, row: &SessionRow) -> Result<bool, ApiError> {
-    let ask = Ask::Do { session: row.id.clone(), command: Command::StoreRemoved };
-    let reply = daemon.handle.ask(ask, "operator", None).await?;
+async fn record_conversation_removal(
+    daemon: &DaemonServer,
+    row: &SessionRow,
+) -> Result<bool, ApiError> {
+    let ask = EngineRequest::SessionCommand {
+        session: row.id.clone(),
+        command: SessionCommand::ConversationRemoved,
+    };
+    let reply = daemon.handle.request(ask, "operator", None).await?;
     let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
     Ok(reply["session"]["sealed"] == true)
 }
@@ -315,7 +330,7 @@ fn is_below(path: &Path, directory: &Path) -> bool {
 
 /// The data that is removed with a worktree.
 #[derive(Default)]
-struct Gone {
+struct WorktreeRemoval {
     ignored_files: usize,
     /// Commits that only the worktree's reflog reached, and the ref that keeps them now.
     dropped_commits: u64,
@@ -324,7 +339,13 @@ struct Gone {
 
 /// Removes a worktree, or returns what would be lost. With and without `apply` it runs the same
 /// checks, so a worktree listed as removable will be removed.
-fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Result<Gone, String> {
+fn remove_session_worktree(
+    git: &Git,
+    top: &str,
+    path: &Path,
+    branch: &str,
+    apply: bool,
+) -> Result<WorktreeRemoval, String> {
     let text = |why: &dyn std::fmt::Display| why.to_string();
     let project = Project::find(git, Path::new(top)).map_err(|why| text(&why))?;
     let branch = BranchName::new(branch).map_err(|why| text(&why))?;
@@ -332,17 +353,17 @@ fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Resul
     else {
         return match path.symlink_metadata() {
             Ok(_) => Err("it is no longer a worktree of its project".to_owned()),
-            Err(_) => Ok(Gone::default()),
+            Err(_) => Ok(WorktreeRemoval::default()),
         };
     };
     // The branch stays, because it holds the work.
     let fate = BranchFate::Keep;
-    let Removal { risks, ignored_files, dropped_commits } =
+    let RemovalImpact { risks, ignored_files, dropped_commits } =
         removal_risk(git, &worktree, fate).map_err(|why| text(&why))?;
     if !risks.is_empty() {
         return Err(risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
-    let mut gone = Gone { ignored_files, dropped_commits, kept: None };
+    let mut gone = WorktreeRemoval { ignored_files, dropped_commits, kept: None };
     if apply {
         gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| text(&why))?.kept;
     }
@@ -353,17 +374,17 @@ fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Resul
 fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
     let Ok(_) = session.parse::<SessionId>() else { return Vec::new() };
     let parents = [home.launches(), home.checks()];
-    let places = parents.iter().flat_map(|parent| named(parent, session)).collect();
+    let places = parents.iter().flat_map(|parent| owned_paths(parent, session)).collect();
     remove_traces(home, session, apply);
-    remove_places(places, apply)
+    remove_dirs(places, apply)
 }
 
 /// Removes the report cards of a run, and the journals of its hooks and landings.
-fn remove_output_of_run(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
+fn remove_run_output(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
     let cards = Some(home.run(run)).filter(|cards| cards.exists());
-    let held = named(&home.checks(), &run.to_string());
+    let held = owned_paths(&home.checks(), &run.to_string());
     remove_traces(home, &run.to_string(), apply);
-    remove_places(cards.into_iter().chain(held).collect(), apply)
+    remove_dirs(cards.into_iter().chain(held).collect(), apply)
 }
 
 /// Removes the start records of an owner's effects, and the forged records that were set aside.
@@ -371,10 +392,10 @@ fn remove_traces(home: &Home, owner: &str, apply: bool) {
     if !apply {
         return;
     }
-    for record in named(&home.starts(), owner) {
+    for record in owned_paths(&home.starts(), owner) {
         std::fs::remove_file(record).ok();
     }
-    for forged in named(&home.forged(), owner) {
+    for forged in owned_paths(&home.forged(), owner) {
         // It may be a directory, a file or a link.
         if std::fs::remove_file(&forged).is_err() {
             std::fs::remove_dir_all(&forged).ok();
@@ -383,7 +404,7 @@ fn remove_traces(home: &Home, owner: &str, apply: bool) {
 }
 
 /// Returns the directories of an owner below a shared parent directory.
-fn named(parent: &Path, owner: &str) -> Vec<PathBuf> {
+fn owned_paths(parent: &Path, owner: &str) -> Vec<PathBuf> {
     let prefix = format!("{owner}.");
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
@@ -391,20 +412,20 @@ fn named(parent: &Path, owner: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the directories that were removed, or would be.
-fn remove_places(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
+fn remove_dirs(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
     places.retain(|place| !apply || std::fs::remove_dir_all(place).is_ok());
     places
 }
 
-fn entry(what: &str, path: &Path, session: &str) -> Value {
-    of("session", what, path, session)
+fn session_item(what: &str, path: &Path, session: &str) -> Value {
+    item("session", what, path, session)
 }
 
-fn of_run(what: &str, path: &Path, run: &str) -> Value {
-    of("run", what, path, run)
+fn run_item(what: &str, path: &Path, run: &str) -> Value {
+    item("run", what, path, run)
 }
 
-fn of(owner: &str, what: &str, path: &Path, id: &str) -> Value {
+fn item(owner: &str, what: &str, path: &Path, id: &str) -> Value {
     let mut entry = json!({"what": what, "path": path.display().to_string()});
     entry[owner] = id.into();
     entry

@@ -23,16 +23,16 @@ const MAX_READ: u64 = 1 << 20;
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct DaemonHistoryEntry {
     pub(crate) at_ms: i64,
     pub(crate) pid: u32,
-    pub(crate) what: What,
+    pub(crate) what: DaemonTransition,
 }
 
 /// A start or an end of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum DaemonTransition {
     Started,
     /// It shut down in order.
     Stopped,
@@ -41,45 +41,45 @@ pub(crate) enum What {
 }
 
 /// Records an event of this process.
-pub(crate) fn note(log_dir: &Path, what: What) {
+pub(crate) fn record(log_dir: &Path, what: DaemonTransition) {
     let at_ms = super::server::wall_ms();
-    let entry = Entry { at_ms, pid: std::process::id(), what };
+    let entry = DaemonHistoryEntry { at_ms, pid: std::process::id(), what };
     // The daemon also works without its record, for example on a full disk.
     append(&log_dir.join(FILE), &entry).ok();
 }
 
 /// Reads the record, oldest first. Unreadable lines are skipped.
-pub(crate) fn read(log_dir: &Path) -> Vec<Entry> {
+pub(crate) fn read(log_dir: &Path) -> Vec<DaemonHistoryEntry> {
     let text = agent_file::read_text(&log_dir.join(FILE), MAX_READ).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// Returns the times of crashes: daemons that failed, and those that recorded no end and are not
 /// running. `running` is the pid of the current one.
-pub(crate) fn deaths(entries: &[Entry], running: Option<u32>) -> Vec<i64> {
+pub(crate) fn crash_times(entries: &[DaemonHistoryEntry], running: Option<u32>) -> Vec<i64> {
     let mut deaths = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         // The next daemon may record its start before the last one records its end.
         let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
         let alive = next.is_none() && running == Some(entry.pid);
-        let ended = next.is_some_and(|next| next.what != What::Started);
+        let ended = next.is_some_and(|next| next.what != DaemonTransition::Started);
         match entry.what {
-            What::Failed => deaths.push(entry.at_ms),
-            What::Started if !ended && !alive => deaths.push(entry.at_ms),
-            What::Started | What::Stopped => {}
+            DaemonTransition::Failed => deaths.push(entry.at_ms),
+            DaemonTransition::Started if !ended && !alive => deaths.push(entry.at_ms),
+            DaemonTransition::Started | DaemonTransition::Stopped => {}
         }
     }
     deaths
 }
 
-fn append(path: &Path, entry: &Entry) -> io::Result<()> {
-    shorten(path)?;
+fn append(path: &Path, entry: &DaemonHistoryEntry) -> io::Result<()> {
+    truncate(path)?;
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)?.write_all(&line)
 }
 
-fn shorten(path: &Path) -> io::Result<()> {
+fn truncate(path: &Path) -> io::Result<()> {
     let bytes = agent_file::read(path, MAX_READ).unwrap_or_default();
     if bytes.len() <= MAX_BYTES {
         return Ok(());
@@ -95,35 +95,35 @@ fn shorten(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn entry(at_ms: i64, pid: u32, what: What) -> Entry {
-        Entry { at_ms, pid, what }
+    fn entry(at_ms: i64, pid: u32, what: DaemonTransition) -> DaemonHistoryEntry {
+        DaemonHistoryEntry { at_ms, pid, what }
     }
 
     #[test]
-    fn a_start_without_an_end_is_a_death_unless_it_runs() {
+    fn start_without_end_is_a_crash_unless_running() {
         let entries = [
-            entry(1, 7, What::Started),
-            entry(2, 8, What::Started),
-            entry(3, 9, What::Started),
-            entry(3, 8, What::Stopped),
-            entry(4, 9, What::Failed),
-            entry(5, 7, What::Started),
+            entry(1, 7, DaemonTransition::Started),
+            entry(2, 8, DaemonTransition::Started),
+            entry(3, 9, DaemonTransition::Started),
+            entry(3, 8, DaemonTransition::Stopped),
+            entry(4, 9, DaemonTransition::Failed),
+            entry(5, 7, DaemonTransition::Started),
         ];
-        assert_eq!(deaths(&entries, Some(7)), [1, 4]);
-        assert_eq!(deaths(&entries, None), [1, 4, 5]);
-        assert_eq!(deaths(&entries, Some(1)), [1, 4, 5]);
+        assert_eq!(crash_times(&entries, Some(7)), [1, 4]);
+        assert_eq!(crash_times(&entries, None), [1, 4, 5]);
+        assert_eq!(crash_times(&entries, Some(1)), [1, 4, 5]);
     }
 
     #[test]
-    fn a_long_record_keeps_its_newest_lines_whole() {
+    fn long_record_keeps_its_newest_whole_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         for at_ms in 0..2_000 {
-            append(&path, &entry(at_ms, 1, What::Started)).unwrap();
+            append(&path, &entry(at_ms, 1, DaemonTransition::Started)).unwrap();
         }
         assert!(fs::metadata(&path).unwrap().len() <= MAX_BYTES as u64 + 100);
         let kept = read(dir.path());
-        assert_eq!(kept.last(), Some(&entry(1_999, 1, What::Started)));
+        assert_eq!(kept.last(), Some(&entry(1_999, 1, DaemonTransition::Started)));
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert_eq!(kept.len(), lines, "no line was cut");
     }

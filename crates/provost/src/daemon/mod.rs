@@ -1,10 +1,10 @@
 //! The daemon: one per user and home, started by the first command that needs it.
 
-mod door;
 mod gc;
 pub(crate) mod history;
-pub(crate) mod keeper;
-mod life;
+pub(crate) mod ledger_lock;
+mod listener;
+mod main_loop;
 mod orphans;
 pub(crate) mod peer;
 mod quota;
@@ -15,7 +15,7 @@ mod start;
 mod timed_stream;
 mod watchdog;
 
-pub(crate) use life::{LANDING_PATIENCE, run};
+pub(crate) use main_loop::{LANDING_TIMEOUT, run};
 pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
 
 /// The log file of a detached daemon's standard error, in the log directory.

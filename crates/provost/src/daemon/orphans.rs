@@ -12,10 +12,10 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::time::Instant;
 
 /// The time between two scans, after a child exited.
-const LOOK: Duration = Duration::from_secs(2);
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How many scans in a row must find a zombie before it is reaped.
-const LOOKS: u32 = 4;
+const SCANS_BEFORE_REAP: u32 = 4;
 
 /// The zombies that may be orphans. It costs nothing while no child exits.
 pub(super) struct Orphans {
@@ -33,7 +33,7 @@ impl Orphans {
     pub(super) fn child_ended(&mut self) {
         self.holders.reap();
         if self.due.is_none() {
-            self.due = Some(soon());
+            self.due = Some(next_scan());
         }
     }
 
@@ -52,25 +52,25 @@ impl Orphans {
     pub(super) async fn reap(&mut self) {
         self.holders.reap();
         let Ok(found) = blocking_request(zombies).await else {
-            self.due = Some(soon());
+            self.due = Some(next_scan());
             return;
         };
-        let before = self.zombies.seen.len();
+        let before = self.zombies.scan_counts.len();
         let found = found.into_iter().filter(|zombie| !self.holders.has_child(zombie.pid));
-        for zombie in self.zombies.look(found.collect()) {
+        for zombie in self.zombies.count_scan(found.collect()) {
             if let Some(pid) = i32::try_from(zombie.pid).ok().and_then(Pid::from_raw) {
                 // A child that is gone by now had an owner after all.
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         }
         // A single scan may miss a zombie that the last one found.
-        let missed = before > 0 && self.zombies.seen.is_empty();
-        self.due = (missed || !self.zombies.seen.is_empty()).then(soon);
+        let missed = before > 0 && self.zombies.scan_counts.is_empty();
+        self.due = (missed || !self.zombies.scan_counts.is_empty()).then(next_scan);
     }
 }
 
-fn soon() -> Instant {
-    Instant::now() + LOOK
+fn next_scan() -> Instant {
+    Instant::now() + SCAN_INTERVAL
 }
 
 /// A child that exited and was not waited for.
@@ -83,17 +83,18 @@ struct Zombie {
 /// How many scans found each zombie.
 #[derive(Debug, Default)]
 struct Zombies {
-    seen: BTreeMap<Zombie, u32>,
+    scan_counts: BTreeMap<Zombie, u32>,
 }
 
 impl Zombies {
     /// Counts the current zombies, and returns those to reap.
-    fn look(&mut self, found: Vec<Zombie>) -> Vec<Zombie> {
-        let before = std::mem::take(&mut self.seen);
+    fn count_scan(&mut self, found: Vec<Zombie>) -> Vec<Zombie> {
+        let before = std::mem::take(&mut self.scan_counts);
         let count = |zombie| before.get(&zombie).copied().unwrap_or(0) + 1;
         let counted = found.into_iter().map(|zombie| (zombie, count(zombie)));
-        let (orphans, others) = counted.partition::<Vec<_>, _>(|(_, looks)| *looks >= LOOKS);
-        self.seen = others.into_iter().collect();
+        let (orphans, others) =
+            counted.partition::<Vec<_>, _>(|(_, looks)| *looks >= SCANS_BEFORE_REAP);
+        self.scan_counts = others.into_iter().collect();
         orphans.into_iter().map(|(zombie, _)| zombie).collect()
     }
 }
@@ -111,16 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zombie_is_an_orphan_when_nobody_waited_for_it_in_time() {
+    fn zombie_without_owner_is_reaped_in_time() {
         let (orphan, waited_for) =
             (Zombie { pid: 1, start_time: 1 }, Zombie { pid: 2, start_time: 1 });
         let mut zombies = Zombies::default();
-        assert!(zombies.look(vec![orphan, waited_for]).is_empty());
-        assert!(zombies.look(vec![orphan]).is_empty());
+        assert!(zombies.count_scan(vec![orphan, waited_for]).is_empty());
+        assert!(zombies.count_scan(vec![orphan]).is_empty());
         let reused = Zombie { start_time: 2, ..waited_for };
-        assert!(zombies.look(vec![orphan, reused]).is_empty());
-        assert_eq!(zombies.look(vec![orphan, reused]), [orphan]);
-        assert!(zombies.look(vec![reused]).is_empty());
-        assert_eq!(zombies.look(vec![reused]), [reused]);
+        assert!(zombies.count_scan(vec![orphan, reused]).is_empty());
+        assert_eq!(zombies.count_scan(vec![orphan, reused]), [orphan]);
+        assert!(zombies.count_scan(vec![reused]).is_empty());
+        assert_eq!(zombies.count_scan(vec![reused]), [reused]);
     }
 }

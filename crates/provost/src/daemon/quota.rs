@@ -1,6 +1,6 @@
 //! Limits on the daemon's resources per launch, however many processes it starts.
 //!
-//! Every connection is charged to an [`Account`]. The operator's account has only the global
+//! Every connection is charged to an [`ResourceAccount`]. The operator's account has only the global
 //! limits. Every other account has a [`Quota`]. Some reads are reserved for the operator, so
 //! launches can never use them all.
 
@@ -14,13 +14,13 @@ use std::{
 
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
-use provost_api::{ApiError, Code};
-use provost_sys::origin::Account;
+use provost_api::{ApiError, ErrorCode};
+use provost_sys::origin::ResourceAccount;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The limits of one account.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct QuotaLimits {
     connections: usize,
     /// A request ends when its response was sent.
     requests: usize,
@@ -31,51 +31,53 @@ struct Share {
 }
 
 /// The limits of a launch, check, hook or setup.
-const OF_ONE: Share = Share { connections: 64, requests: 16, reads: 2, posted: 64 << 20 };
+const LAUNCH_LIMITS: QuotaLimits =
+    QuotaLimits { connections: 64, requests: 16, reads: 2, posted: 64 << 20 };
 
-/// The limits of [`Account::Other`], which several processes may share.
-const OF_OTHERS: Share = Share { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
+/// The limits of [`ResourceAccount::Other`], which several processes may share.
+const SHARED_LIMITS: QuotaLimits =
+    QuotaLimits { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
 /// The maximum number of concurrent ledger reads. They share the request threads with changes,
 /// which need the rest.
-const READS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// The part of those reads that all launches together may use.
-const READS_OF_LAUNCHES: usize = 12;
+const MAX_LAUNCH_READS: usize = 12;
 
-/// How many accounts are tracked with their posted bytes, not counting those over [`FORGOTTEN`].
-const MAX_POSTED: usize = 4_096;
-const FORGOTTEN: u64 = 1 << 20;
+/// How many accounts are tracked with their posted bytes, not counting those over [`MIN_TRACKED_BYTES`].
+const MAX_TRACKED_ACCOUNTS: usize = 4_096;
+const MIN_TRACKED_BYTES: u64 = 1 << 20;
 
 /// How long a request or a read waits for its turn.
-const TURN: Duration = Duration::from_secs(10);
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The quotas of the accounts with open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Quotas {
-    accounts: Arc<Mutex<BTreeMap<Account, Weak<Quota>>>>,
+    accounts: Arc<Mutex<BTreeMap<ResourceAccount, Weak<Quota>>>>,
     /// The bytes that each account has posted.
-    posted: Arc<Mutex<BTreeMap<Account, u64>>>,
+    posted: Arc<Mutex<BTreeMap<ResourceAccount, u64>>>,
     reads: Arc<Semaphore>,
     reads_of_launches: Arc<Semaphore>,
     /// How long a request or a read waits for its turn.
-    turn: Duration,
+    turn_timeout: Duration,
 }
 
 /// The semaphores of one account.
 #[derive(Debug)]
 pub(crate) struct Quota {
-    account: Account,
-    share: Share,
+    account: ResourceAccount,
+    limits: QuotaLimits,
     connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     reads: Arc<Semaphore>,
-    turn: Duration,
+    turn_timeout: Duration,
 }
 
 /// A connection that is charged to its account until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Charged {
+pub(crate) struct ChargedConnection {
     /// `None` for the operator.
     quota: Option<Arc<Quota>>,
     _connection: Option<OwnedSemaphorePermit>,
@@ -83,7 +85,7 @@ pub(crate) struct Charged {
 
 /// A permit to read the ledger, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ReadTurn {
+pub(crate) struct ReadPermit {
     _all: OwnedSemaphorePermit,
     _launches: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
@@ -91,7 +93,7 @@ pub(crate) struct ReadTurn {
 
 /// A permit to process a request, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct RequestTurn {
+pub(crate) struct RequestPermit {
     /// `None` for the operator.
     own: Option<OwnedSemaphorePermit>,
 }
@@ -101,66 +103,73 @@ impl Default for Quotas {
         Quotas {
             accounts: Arc::default(),
             posted: Arc::default(),
-            reads: Arc::new(Semaphore::new(READS)),
-            reads_of_launches: Arc::new(Semaphore::new(READS_OF_LAUNCHES)),
-            turn: TURN,
+            reads: Arc::new(Semaphore::new(MAX_READS)),
+            reads_of_launches: Arc::new(Semaphore::new(MAX_LAUNCH_READS)),
+            turn_timeout: TURN_TIMEOUT,
         }
     }
 }
 
 impl Quotas {
     /// Charges a connection to an account. Returns `None` if the account has too many.
-    pub(crate) fn charge(&self, account: Account) -> Option<Charged> {
-        if account == Account::Operator {
-            return Some(Charged { quota: None, _connection: None });
+    pub(crate) fn charge(&self, account: ResourceAccount) -> Option<ChargedConnection> {
+        if account == ResourceAccount::Operator {
+            return Some(ChargedConnection { quota: None, _connection: None });
         }
         let quota = self.quota(account);
         let connection = Arc::clone(&quota.connections).try_acquire_owned().ok()?;
-        Some(Charged { quota: Some(quota), _connection: Some(connection) })
+        Some(ChargedConnection { quota: Some(quota), _connection: Some(connection) })
     }
 
-    fn quota(&self, account: Account) -> Arc<Quota> {
+    fn quota(&self, account: ResourceAccount) -> Arc<Quota> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(quota) = accounts.get(&account).and_then(Weak::upgrade) {
             return quota;
         }
         accounts.retain(|_, quota| quota.strong_count() > 0);
-        let share = if account == Account::Other { OF_OTHERS } else { OF_ONE };
+        let share = if account == ResourceAccount::Other { SHARED_LIMITS } else { LAUNCH_LIMITS };
         let quota = Arc::new(Quota {
             account: account.clone(),
-            share,
+            limits: share,
             connections: Arc::new(Semaphore::new(share.connections)),
             requests: Arc::new(Semaphore::new(share.requests)),
             reads: Arc::new(Semaphore::new(share.reads)),
-            turn: self.turn,
+            turn_timeout: self.turn_timeout,
         });
         accounts.insert(account, Arc::downgrade(&quota));
         quota
     }
 
     /// Counts the bytes of a state-changing request.
-    pub(crate) fn post(&self, charged: &Charged, bytes: u64) -> Result<(), ApiError> {
+    pub(crate) fn count_posted(
+        &self,
+        charged: &ChargedConnection,
+        bytes: u64,
+    ) -> Result<(), ApiError> {
         let Some(quota) = &charged.quota else { return Ok(()) };
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
-        if posted.len() >= MAX_POSTED && !posted.contains_key(&quota.account) {
+        if posted.len() >= MAX_TRACKED_ACCOUNTS && !posted.contains_key(&quota.account) {
             // Launches that posted little are forgotten first.
-            posted.retain(|_, bytes| *bytes > FORGOTTEN);
+            posted.retain(|_, bytes| *bytes > MIN_TRACKED_BYTES);
         }
         let all = posted.entry(quota.account.clone()).or_default();
-        let limit = quota.share.posted;
+        let limit = quota.limits.posted;
         if all.saturating_add(bytes) > limit {
             let message = format!(
                 "this launch has reached its limit of {} MiB of requests per daemon run",
                 limit >> 20
             );
-            return Err(ApiError::new(Code::Refused, message).next("provost status"));
+            return Err(ApiError::new(ErrorCode::Refused, message).next("provost status"));
         }
         *all += bytes;
         Ok(())
     }
 
     /// Waits for a permit to read the ledger.
-    pub(crate) async fn read(&self, charged: &Charged) -> Result<ReadTurn, ApiError> {
+    pub(crate) async fn acquire_read(
+        &self,
+        charged: &ChargedConnection,
+    ) -> Result<ReadPermit, ApiError> {
         let turn = async {
             let (mut own, mut launches) = (None, None);
             if let Some(quota) = &charged.quota {
@@ -168,64 +177,71 @@ impl Quotas {
                 launches = Some(Arc::clone(&self.reads_of_launches).acquire_owned().await?);
             }
             let all = Arc::clone(&self.reads).acquire_owned().await?;
-            Ok::<_, tokio::sync::AcquireError>(ReadTurn {
+            Ok::<_, tokio::sync::AcquireError>(ReadPermit {
                 _all: all,
                 _launches: launches,
                 _own: own,
             })
         };
-        if let Ok(Ok(turn)) = tokio::time::timeout(self.turn, turn).await {
+        if let Ok(Ok(turn)) = tokio::time::timeout(self.turn_timeout, turn).await {
             return Ok(turn);
         }
         let limit = match &charged.quota {
-            None => format!("{READS} reads"),
+            None => format!("{MAX_READS} reads"),
             Some(quota) => {
-                let own = quota.share.reads;
-                format!("{own} reads of this launch, or {READS_OF_LAUNCHES} of all launches,")
+                let own = quota.limits.reads;
+                format!("{own} reads of this launch, or {MAX_LAUNCH_READS} of all launches,")
             }
         };
-        Err(busy(&limit))
+        Err(busy_error(&limit))
     }
 }
 
-impl Charged {
+impl ChargedConnection {
     /// Waits for a permit to process a request.
-    pub(crate) async fn request(&self) -> Result<RequestTurn, ApiError> {
-        let Some(quota) = &self.quota else { return Ok(RequestTurn { own: None }) };
-        match tokio::time::timeout(quota.turn, Arc::clone(&quota.requests).acquire_owned()).await {
-            Ok(Ok(own)) => Ok(RequestTurn { own: Some(own) }),
+    pub(crate) async fn acquire_request(&self) -> Result<RequestPermit, ApiError> {
+        let Some(quota) = &self.quota else { return Ok(RequestPermit { own: None }) };
+        match tokio::time::timeout(quota.turn_timeout, Arc::clone(&quota.requests).acquire_owned())
+            .await
+        {
+            Ok(Ok(own)) => Ok(RequestPermit { own: Some(own) }),
             Ok(Err(_)) | Err(_) => {
-                Err(busy(&format!("{} requests of this launch", quota.share.requests)))
+                Err(busy_error(&format!("{} requests of this launch", quota.limits.requests)))
             }
         }
     }
 }
 
-impl RequestTurn {
+impl RequestPermit {
     /// Wraps the response, which keeps the permit until it is sent.
-    pub(crate) fn until_sent(self, answer: Body) -> Body {
-        if self.own.is_none() { answer } else { Body::new(Answer { body: answer, _turn: self }) }
+    pub(crate) fn hold_until_sent(self, answer: Body) -> Body {
+        if self.own.is_none() {
+            answer
+        } else {
+            Body::new(PermitBody { body: answer, _turn: self })
+        }
     }
 }
 
 /// Returns the error for an account with too many connections.
-pub(crate) fn too_many() -> ApiError {
+pub(crate) fn too_many_connections() -> ApiError {
     let message = "this launch has too many connections; close some";
-    ApiError::new(Code::Refused, message).next("provost daemon status")
+    ApiError::new(ErrorCode::Refused, message).next("provost daemon status")
 }
 
-fn busy(limit: &str) -> ApiError {
-    let message = format!("{limit} are in progress, and none finished within {} s", TURN.as_secs());
-    ApiError::new(Code::Refused, message).next("provost daemon status")
+fn busy_error(limit: &str) -> ApiError {
+    let message =
+        format!("{limit} are in progress, and none finished within {} s", TURN_TIMEOUT.as_secs());
+    ApiError::new(ErrorCode::Refused, message).next("provost daemon status")
 }
 
 /// A body that keeps its request's permit.
-struct Answer {
+struct PermitBody {
     body: Body,
-    _turn: RequestTurn,
+    _turn: RequestPermit,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for PermitBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -249,8 +265,8 @@ impl HttpBody for Answer {
 mod tests {
     use super::*;
 
-    fn launch(name: &str) -> Account {
-        Account::Held(name.into())
+    fn launch(name: &str) -> ResourceAccount {
+        ResourceAccount::Supervised(name.into())
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -258,49 +274,49 @@ mod tests {
         runtime.unwrap().block_on(test);
     }
 
-    fn impatient() -> Quotas {
-        Quotas { turn: Duration::from_millis(1), ..Quotas::default() }
+    fn short_timeouts() -> Quotas {
+        Quotas { turn_timeout: Duration::from_millis(1), ..Quotas::default() }
     }
 
     #[test]
     fn connections_are_charged_to_their_account() {
         let quotas = Quotas::default();
-        let held: Vec<Charged> =
-            (0..OF_ONE.connections).map(|_| quotas.charge(launch("a")).unwrap()).collect();
+        let held: Vec<ChargedConnection> =
+            (0..LAUNCH_LIMITS.connections).map(|_| quotas.charge(launch("a")).unwrap()).collect();
         assert!(quotas.charge(launch("a")).is_none());
         assert!(quotas.charge(launch("b")).is_some());
-        assert!((0..1_000).all(|_| quotas.charge(Account::Operator).is_some()));
+        assert!((0..1_000).all(|_| quotas.charge(ResourceAccount::Operator).is_some()));
         drop(held);
         assert!(quotas.charge(launch("a")).is_some());
         assert_eq!(quotas.accounts.lock().unwrap().len(), 1, "what is not used is forgotten");
     }
 
     #[test]
-    fn bytes_that_are_posted_count_after_the_connection_is_closed() {
+    fn posted_bytes_count_after_the_connection() {
         let quotas = Quotas::default();
-        let post = |account, bytes| quotas.post(&quotas.charge(account).unwrap(), bytes);
-        post(launch("a"), OF_ONE.posted - 10).unwrap();
+        let post = |account, bytes| quotas.count_posted(&quotas.charge(account).unwrap(), bytes);
+        post(launch("a"), LAUNCH_LIMITS.posted - 10).unwrap();
         post(launch("a"), 10).unwrap();
         let error = post(launch("a"), 1).unwrap_err();
         assert!(error.message.contains("64 MiB"), "{error:?}");
         post(launch("b"), 1).unwrap();
-        post(Account::Operator, u64::MAX).unwrap();
-        for no in 0..2 * MAX_POSTED {
+        post(ResourceAccount::Operator, u64::MAX).unwrap();
+        for no in 0..2 * MAX_TRACKED_ACCOUNTS {
             post(launch(&no.to_string()), 1).unwrap();
         }
-        assert!(quotas.posted.lock().unwrap().len() <= MAX_POSTED + 1);
+        assert!(quotas.posted.lock().unwrap().len() <= MAX_TRACKED_ACCOUNTS + 1);
         post(launch("a"), 1).unwrap_err();
     }
 
     #[test]
     fn launches_leave_reads_to_the_operator() {
         run(async {
-            let quotas = impatient();
+            let quotas = short_timeouts();
             let (mut turns, mut refused) = (Vec::new(), 0);
             for no in 0..20 {
                 let charged = quotas.charge(launch(&no.to_string())).unwrap();
                 for _ in 0..3 {
-                    match quotas.read(&charged).await {
+                    match quotas.acquire_read(&charged).await {
                         Ok(turn) => turns.push(turn),
                         Err(error) => {
                             assert!(error.message.contains("2 reads of this launch"), "{error:?}");
@@ -309,30 +325,30 @@ mod tests {
                     }
                 }
             }
-            assert_eq!((turns.len(), refused), (READS_OF_LAUNCHES, 60 - READS_OF_LAUNCHES));
-            let operator = quotas.charge(Account::Operator).unwrap();
-            for _ in READS_OF_LAUNCHES..READS {
-                turns.push(quotas.read(&operator).await.unwrap());
+            assert_eq!((turns.len(), refused), (MAX_LAUNCH_READS, 60 - MAX_LAUNCH_READS));
+            let operator = quotas.charge(ResourceAccount::Operator).unwrap();
+            for _ in MAX_LAUNCH_READS..MAX_READS {
+                turns.push(quotas.acquire_read(&operator).await.unwrap());
             }
-            assert!(quotas.read(&operator).await.is_err());
+            assert!(quotas.acquire_read(&operator).await.is_err());
         });
     }
 
     #[test]
-    fn request_is_under_way_until_its_answer_is_sent() {
+    fn request_permit_is_held_until_the_response() {
         run(async {
-            let quotas = impatient();
+            let quotas = short_timeouts();
             let charged = quotas.charge(launch("a")).unwrap();
             let mut answers = Vec::new();
-            for _ in 0..OF_ONE.requests {
-                let turn = charged.request().await.unwrap();
-                answers.push(turn.until_sent(Body::from("text")));
+            for _ in 0..LAUNCH_LIMITS.requests {
+                let turn = charged.acquire_request().await.unwrap();
+                answers.push(turn.hold_until_sent(Body::from("text")));
             }
-            let error = charged.request().await.unwrap_err();
+            let error = charged.acquire_request().await.unwrap_err();
             assert!(error.message.contains("16 requests of this launch"), "{error:?}");
             assert_eq!(answers[0].size_hint().exact(), Some(4));
             answers.pop();
-            assert!(charged.request().await.is_ok());
+            assert!(charged.acquire_request().await.is_ok());
         });
     }
 }

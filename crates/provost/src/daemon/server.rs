@@ -15,14 +15,16 @@ use axum::{
     response::Response,
     serve::IncomingStream,
 };
-use provost_api::{ApiError, Code, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
-use provost_engine::shell::{Ask, Handle, Listing, World, blocking::blocking_request, unknown};
+use provost_engine::shell::{
+    EngineHandle, EngineRequest, EngineWorld, Listing, blocking::blocking_request, unknown_holders,
+};
 use provost_ledger::SqliteReader;
 use provost_sys::{
-    origin::{Account, Boundary, Origin},
-    peer::{Peer as Pinned, Pinning},
-    register::Launched,
+    origin::{Boundary, ProcessOrigin, ResourceAccount},
+    peer::{PinnedPeer as Pinned, Pinning},
+    register::RegisteredLaunch,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -33,18 +35,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    door::Door,
-    peer::{self, Known, Live, Peer},
-    quota::{self, Charged, Quotas, ReadTurn},
-    routes::{self, Refusal},
-    timed_stream::{Arrival, Gate},
+    listener::DaemonListener,
+    peer::{self, CallerIdentity, KnownLaunches, LiveLaunch},
+    quota::{self, ChargedConnection, Quotas, ReadPermit},
+    routes::{self, ErrorResponse},
+    timed_stream::{AcceptedConnection, ConnectionGate},
 };
 
 /// The shared state of all routes.
 #[derive(Clone)]
-pub(crate) struct Daemon {
-    pub(crate) handle: Handle,
-    pub(crate) world: World,
+pub(crate) struct DaemonServer {
+    pub(crate) handle: EngineHandle,
+    pub(crate) world: EngineWorld,
     /// Set when the daemon is asked to stop. It stops when no landing is in progress.
     pub(crate) leaving: CancellationToken,
     pub(crate) stop: CancellationToken,
@@ -59,13 +61,13 @@ const LISTING_TIME: Duration = Duration::from_secs(300);
 /// The process at the other end of a connection, pinned when the connection was accepted, or why it
 /// is rejected.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection {
-    caller: Result<Caller, Arc<provost_sys::peer::Error>>,
-    gate: Arc<Gate>,
+pub(crate) struct PeerConnection {
+    caller: Result<ApiCaller, Arc<provost_sys::peer::Error>>,
+    gate: Arc<ConnectionGate>,
 }
 
-impl Connected<IncomingStream<'_, Door>> for Connection {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, DaemonListener>> for PeerConnection {
+    fn connect_info(stream: IncomingStream<'_, DaemonListener>) -> Self {
         stream.io().peer().clone()
     }
 }
@@ -83,16 +85,16 @@ pub(super) fn pinning() -> Pinning {
 }
 
 /// The daemon's status.
-pub(crate) struct Condition {
+pub(crate) struct DaemonHealth {
     pub(crate) status: Value,
     pub(crate) ledger_loss: Option<String>,
     pub(crate) unknown_holders: Vec<UnknownHolder>,
 }
 
-impl Condition {
+impl DaemonHealth {
     /// Returns further JSON fields for a listing, for example the ledger's losses. Empty if there
     /// are no problems.
-    pub(crate) fn appendix(&self) -> String {
+    pub(crate) fn extra_fields(&self) -> String {
         let mut text = String::new();
         if let Some(loss) = &self.ledger_loss {
             text.push_str(&format!(",\"ledger_loss\":{}", json!(loss)));
@@ -106,66 +108,66 @@ impl Condition {
 
 /// A caller of this user.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     pinned: Arc<Pinned>,
     /// The origin of the process, once it is settled for the process's lifetime.
-    origin: Arc<OnceLock<Origin>>,
+    origin: Arc<OnceLock<ProcessOrigin>>,
     /// The proved identity of the process, valid for the process's lifetime.
-    known: Arc<OnceLock<Peer>>,
+    known: Arc<OnceLock<CallerIdentity>>,
     /// The account charge of the connection; `None` if its account has too many.
-    charged: Arc<OnceCell<Option<Charged>>>,
+    charged: Arc<OnceCell<Option<ChargedConnection>>>,
 }
 
-impl Connection {
-    pub(super) fn pin(stream: &UnixStream, gate: Arc<Gate>) -> Connection {
-        let caller = Pinned::pin(stream, pinning()).map(|pinned| Caller {
+impl PeerConnection {
+    pub(super) fn pin(stream: &UnixStream, gate: Arc<ConnectionGate>) -> PeerConnection {
+        let caller = Pinned::pin(stream, pinning()).map(|pinned| ApiCaller {
             pinned: Arc::new(pinned),
             origin: Arc::default(),
             known: Arc::default(),
             charged: Arc::default(),
         });
-        Connection { caller: caller.map_err(Arc::new), gate }
+        PeerConnection { caller: caller.map_err(Arc::new), gate }
     }
 
     /// The caller, even if its process has exited.
-    pub(super) fn pinned(&self) -> Option<&Caller> {
+    pub(super) fn pinned_caller(&self) -> Option<&ApiCaller> {
         self.caller.as_ref().ok()
     }
 
     /// The caller, if it is permitted and is still the process that connected.
-    fn caller(&self) -> Result<&Caller, ApiError> {
-        let caller = self.caller.as_ref().map_err(|why| peer::refused(why))?;
-        caller.pinned.check().map_err(|why| peer::refused(&why))?;
+    fn live_caller(&self) -> Result<&ApiCaller, ApiError> {
+        let caller = self.caller.as_ref().map_err(|why| peer::peer_error(why))?;
+        caller.pinned.check().map_err(|why| peer::peer_error(&why))?;
         Ok(caller)
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Refusal;
+impl<S: Sync> FromRequestParts<S> for ApiCaller {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let found = parts.extensions.get::<ConnectInfo<Connection>>();
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ErrorResponse> {
+        let found = parts.extensions.get::<ConnectInfo<PeerConnection>>();
         let found =
-            found.ok_or_else(|| ApiError::new(Code::Internal, "the request has no caller"))?;
-        found.0.gate.ask();
-        Ok(found.0.caller()?.clone())
+            found.ok_or_else(|| ApiError::new(ErrorCode::Internal, "the request has no caller"))?;
+        found.0.gate.mark_requested();
+        Ok(found.0.live_caller()?.clone())
     }
 }
 
 /// Rejects every request of another user, and of a process that exited after it connected,
 /// including reads. A request of a launch waits for its turn.
 pub(super) async fn admit(
-    State(daemon): State<Daemon>,
-    caller: Caller,
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
     request: Request,
     next: Next,
-) -> Result<Response, Refusal> {
-    let charged = daemon.charged(&caller).await?;
+) -> Result<Response, ErrorResponse> {
+    let charged = daemon.charge(&caller).await?;
     if request.method() != Method::GET {
-        daemon.quotas.post(charged, body_size(&request))?;
+        daemon.quotas.count_posted(charged, body_size(&request))?;
     }
-    let turn = charged.request().await?;
-    Ok(next.run(request).await.map(|answer| turn.until_sent(answer)))
+    let turn = charged.acquire_request().await?;
+    Ok(next.run(request).await.map(|answer| turn.hold_until_sent(answer)))
 }
 
 /// Returns the size of a request's body; the maximum if it is not declared.
@@ -175,54 +177,54 @@ fn body_size(request: &Request) -> u64 {
     length.unwrap_or(routes::MAX_REQUEST as u64).min(routes::MAX_REQUEST as u64)
 }
 
-impl Daemon {
-    pub(crate) fn new(handle: Handle, world: World) -> Daemon {
+impl DaemonServer {
+    pub(crate) fn new(handle: EngineHandle, world: EngineWorld) -> DaemonServer {
         let boundary = Arc::new(world.home.boundary(pinning()));
         let (leaving, stop) = (CancellationToken::new(), CancellationToken::new());
         let (tasks, quotas) = (Arc::default(), Quotas::default());
-        Daemon { handle, world, leaving, stop, boundary, tasks, quotas }
+        DaemonServer { handle, world, leaving, stop, boundary, tasks, quotas }
     }
 
     /// Waits for the caller's permit to read the ledger.
-    pub(crate) async fn read_turn(&self, caller: &Caller) -> Result<ReadTurn, ApiError> {
-        self.quotas.read(self.charged(caller).await?).await
+    pub(crate) async fn read_turn(&self, caller: &ApiCaller) -> Result<ReadPermit, ApiError> {
+        self.quotas.acquire_read(self.charge(caller).await?).await
     }
 
     /// Returns the account charge of the caller's connection.
-    async fn charged<'a>(&self, caller: &'a Caller) -> Result<&'a Charged, ApiError> {
+    async fn charge<'a>(&self, caller: &'a ApiCaller) -> Result<&'a ChargedConnection, ApiError> {
         let charge = || async {
             // A process that cannot be classified has no permissions and no quota of its own.
             let origin = self.origin(caller).await;
-            self.quotas.charge(origin.map_or(Account::Other, |origin| origin.account()))
+            self.quotas.charge(origin.map_or(ResourceAccount::Other, |origin| origin.account()))
         };
-        caller.charged.get_or_init(charge).await.as_ref().ok_or_else(quota::too_many)
+        caller.charged.get_or_init(charge).await.as_ref().ok_or_else(quota::too_many_connections)
     }
 
     /// Charges connections to their accounts as they arrive, and closes those over the limit. A
     /// connection may never send a request, so waiting for one is not enough.
-    async fn charge_all(self, mut arrivals: mpsc::Receiver<Arrival>) {
+    async fn charge_arrivals(self, mut arrivals: mpsc::Receiver<AcceptedConnection>) {
         while let Some(arrival) = arrivals.recv().await {
             let daemon = self.clone();
-            self.own(async move {
-                if daemon.charged(&arrival.caller).await.is_err() {
-                    arrival.cut_off();
+            self.spawn_owned(async move {
+                if daemon.charge(&arrival.caller).await.is_err() {
+                    arrival.close();
                 }
             });
         }
     }
 
     /// Serves the socket until the daemon is asked to stop.
-    pub(crate) async fn serve(self, mut door: Door) -> std::io::Result<()> {
-        self.own(self.clone().charge_all(door.arrivals()));
+    pub(crate) async fn serve(self, mut door: DaemonListener) -> std::io::Result<()> {
+        self.spawn_owned(self.clone().charge_arrivals(door.arrivals()));
         let (stop, tasks) = (self.stop.clone().cancelled_owned(), Arc::clone(&self.tasks));
-        let service = routes::router(self).into_make_service_with_connect_info::<Connection>();
+        let service = routes::router(self).into_make_service_with_connect_info::<PeerConnection>();
         let result = axum::serve(door, service).with_graceful_shutdown(stop).await;
         tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         result
     }
 
     /// Runs a task that serves a client, until it ends or the daemon stops.
-    pub(crate) fn own(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_owned(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
@@ -235,75 +237,88 @@ impl Daemon {
     }
 
     /// Identifies the caller. An unproved identity is checked again at the next request.
-    pub(crate) async fn peer(&self, caller: &Caller) -> Result<Peer, ApiError> {
+    pub(crate) async fn identify(&self, caller: &ApiCaller) -> Result<CallerIdentity, ApiError> {
         if let Some(known) = caller.known.get() {
             return Ok(known.clone());
         }
         let origin = self.origin(caller).await?;
-        let peer = if origin == Origin::Operator {
-            Peer::Operator
+        let peer = if origin == ProcessOrigin::Operator {
+            CallerIdentity::Operator
         } else {
-            let live = self.handle.ask_json(Ask::Live).await?;
-            let live: Vec<Live> = serde_json::from_value(live).map_err(internal)?;
+            let live = self.handle.request_json(EngineRequest::LiveLaunches).await?;
+            let live: Vec<LiveLaunch> = serde_json::from_value(live).map_err(internal_error)?;
             let home = self.world.home.clone();
-            let find = move || Known { home: &home, live: &live }.peer(origin);
-            blocking_request(find).await.map_err(|why| peer::unidentified(&why))?
+            let find = move || KnownLaunches { home: &home, live: &live }.identify(origin);
+            blocking_request(find).await.map_err(|why| peer::unidentified_error(&why))?
         };
         match peer {
             // Concurrent requests arrive at the same result.
-            Peer::Operator | Peer::Launch(_) => drop(caller.known.set(peer.clone())),
-            Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {}
+            CallerIdentity::Operator | CallerIdentity::Launch(_) => {
+                drop(caller.known.set(peer.clone()))
+            }
+            CallerIdentity::Detached(_)
+            | CallerIdentity::Supervised(_)
+            | CallerIdentity::DaemonChild
+            | CallerIdentity::Unproven(_) => {}
         }
         Ok(peer)
     }
 
     /// Determines the caller's origin.
-    async fn origin(&self, caller: &Caller) -> Result<Origin, ApiError> {
+    async fn origin(&self, caller: &ApiCaller) -> Result<ProcessOrigin, ApiError> {
         if let Some(origin) = caller.origin.get() {
             return Ok(origin.clone());
         }
         let (daemon, pinned) = (self.clone(), Arc::clone(&caller.pinned));
         let judge = move || {
             let register = daemon.world.holders.register();
-            let origin = daemon.boundary.judge(&pinned, &register)?;
-            let Origin::Unproven { .. } = origin else { return Ok(origin) };
+            let origin = daemon.boundary.identify(&pinned, &register)?;
+            let ProcessOrigin::Unproven { .. } = origin else { return Ok(origin) };
             // A holder may have exited in order just now.
             let later = daemon.world.holders.register();
             if later == register {
                 return Ok(origin);
             }
-            daemon.boundary.judge(&pinned, &later)
+            daemon.boundary.identify(&pinned, &later)
         };
         let judged: Result<_, provost_sys::peer::Error> = blocking_request(judge).await;
-        let origin = judged.map_err(|why| peer::refused(&why))?;
+        let origin = judged.map_err(|why| peer::peer_error(&why))?;
         match origin {
             // Concurrent requests arrive at the same result.
-            Origin::Operator | Origin::Held { .. } => drop(caller.origin.set(origin.clone())),
-            Origin::Daemon | Origin::Marked { .. } | Origin::Helper | Origin::Unproven { .. } => {}
+            ProcessOrigin::Operator | ProcessOrigin::Supervised { .. } => {
+                drop(caller.origin.set(origin.clone()))
+            }
+            ProcessOrigin::Daemon
+            | ProcessOrigin::Marked { .. }
+            | ProcessOrigin::Helper
+            | ProcessOrigin::Unproven { .. } => {}
         }
         Ok(origin)
     }
 
     /// Returns the daemon's status, with lost events and running processes that are not in the ledger.
-    pub(crate) async fn condition(&self) -> Result<Condition, ApiError> {
+    pub(crate) async fn health(&self) -> Result<DaemonHealth, ApiError> {
         let register = self.world.holders.register();
         let held = register.launches().iter().filter(|launched| launched.holder.is_some());
         let registered = held.map(|launched| launched.key.clone()).collect();
-        let status = self.handle.ask_json(Ask::Status { registered }).await?;
+        let status = self.handle.request_json(EngineRequest::Status { registered }).await?;
         let names: Vec<&str> = status["off_board"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let is_named = |launched: &&Launched| names.contains(&launched.key.as_str());
+        let is_named = |launched: &&RegisteredLaunch| names.contains(&launched.key.as_str());
         let off_board: Vec<_> = register.launches().iter().filter(is_named).cloned().collect();
-        let unknown_holders = self.unknown(off_board).await?;
+        let unknown_holders = self.unknown_holders(off_board).await?;
         let ledger_loss = status["ledger_loss"].as_str().map(str::to_owned);
-        Ok(Condition { status, ledger_loss, unknown_holders })
+        Ok(DaemonHealth { status, ledger_loss, unknown_holders })
     }
 
-    async fn unknown(&self, registered: Vec<Launched>) -> Result<Vec<UnknownHolder>, ApiError> {
+    async fn unknown_holders(
+        &self,
+        registered: Vec<RegisteredLaunch>,
+    ) -> Result<Vec<UnknownHolder>, ApiError> {
         if registered.is_empty() {
             return Ok(Vec::new());
         }
@@ -311,27 +326,31 @@ impl Daemon {
         let looked = blocking_request(move || {
             // The request that needs the ledger reports that it is unreadable.
             let reader = SqliteReader::open(&home.ledger()).ok()?;
-            unknown::living(&home, &reader, &registered).ok()
+            unknown_holders::living_unknown(&home, &reader, &registered).ok()
         });
         Ok(looked.await.unwrap_or_default())
     }
 
     /// Raises the output limit in the holders of a session.
-    pub(crate) async fn raise_limit(&self, session: String, bytes: u64) -> Result<(), ApiError> {
-        let row = self.handle.ask_json(Ask::Row { session }).await?;
+    pub(crate) async fn raise_output_limit(
+        &self,
+        session: String,
+        bytes: u64,
+    ) -> Result<(), ApiError> {
+        let row = self.handle.request_json(EngineRequest::SessionRow { session }).await?;
         let launches = row["session"]["launches"].as_array().cloned().unwrap_or_default();
         let running = launches.iter().filter(|launch| launch["phase"] == "running");
         for id in running.filter_map(|launch| launch["id"].as_str()?.parse::<LaunchId>().ok()) {
             let dir = self.world.home.launch(id);
             let raised = blocking_request(move || {
-                provost_holder::Link::connect(&dir)?
-                    .request(provost_holder::wire::Op::Limit { bytes })
+                provost_holder::HolderLink::connect(&dir)?
+                    .request(provost_holder::wire::HolderOp::Limit { bytes })
                     .map(drop)
             })
             .await;
             let failed = |why: &dyn std::fmt::Display| {
                 ApiError::new(
-                    Code::Unreachable,
+                    ErrorCode::Unreachable,
                     format!("cannot raise the limit in the holder: {why}"),
                 )
             };
@@ -341,19 +360,20 @@ impl Daemon {
     }
 
     /// Streams every session in constant memory, without blocking the engine.
-    pub(crate) async fn stream_all(
+    pub(crate) async fn stream_sessions(
         &self,
-        caller: &Caller,
+        caller: &ApiCaller,
         listing: Listing,
         appendix: String,
     ) -> Result<Body, ApiError> {
         let turn = self.read_turn(caller).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
-        let overlay = self.handle.ask_json(Ask::Overlay).await?;
-        self.own(async move {
+        let overlay = self.handle.request_json(EngineRequest::Preview).await?;
+        self.spawn_owned(async move {
             let extras = ListExtras { appendix, overlay };
-            let written = blocking_request(move || write_all(&ledger, &listing, &extras, &sender));
+            let written =
+                blocking_request(move || write_listing(&ledger, &listing, &extras, &sender));
             // A client that left needs nothing more. One that does not read is closed by its
             // connection's limit.
             written.await.ok();
@@ -363,8 +383,8 @@ impl Daemon {
     }
 }
 
-fn internal(why: impl std::fmt::Display) -> ApiError {
-    ApiError::new(Code::Internal, why.to_string())
+fn internal_error(why: impl std::fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::Internal, why.to_string())
 }
 
 /// The chunk size of a listing, in bytes.
@@ -378,7 +398,7 @@ struct ListExtras {
     overlay: Value,
 }
 
-fn write_all(
+fn write_listing(
     ledger: &Path,
     listing: &Listing,
     extras: &ListExtras,

@@ -1,37 +1,37 @@
 //! The event stream: it starts at any sequence number, and misses or repeats nothing.
 //!
-//! A slow reader costs a bounded number of bytes: up to [`UNREAD`] are queued for it, and the rest
+//! A slow reader costs a bounded number of bytes: up to [`MAX_QUEUED_BYTES`] are queued for it, and the rest
 //! stays in the ledger. Its connection is closed after a while, and it resumes after the last event
 //! that it has.
 
 use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
 use axum::body::{Body, Bytes};
-use provost_api::{ApiError, Code, EventRow};
+use provost_api::{ApiError, ErrorCode, EventRow};
 use provost_core::ids::{RunId, SessionId};
-use provost_engine::shell::{Published, blocking::blocking_request};
+use provost_engine::shell::{PublishedEvents, blocking::blocking_request};
 use provost_ledger::{AcceptedLoss, ReadLedger, SqliteReader};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
-use super::server::{Caller, Daemon};
+use super::server::{ApiCaller, DaemonServer};
 
 /// The limits of one read from the ledger. It returns at least one event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageLimit {
     pub(crate) rows: usize,
     /// Bytes of the events' data.
     pub(crate) bytes: usize,
 }
 
 /// The maximum bytes of events in one response. The next one starts after its `last` field.
-pub(crate) const ANSWER: usize = 16 << 20;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// The maximum bytes queued for one follower.
-const UNREAD: usize = 1 << 20;
+const MAX_QUEUED_BYTES: usize = 1 << 20;
 
 /// The page size for followers.
-const PAGE: Page = Page { rows: 100, bytes: UNREAD };
+const FOLLOWER_PAGE: PageLimit = PageLimit { rows: 100, bytes: MAX_QUEUED_BYTES };
 
 /// The kind of the row that replaces lost events.
 pub(crate) const EVENTS_LOST: &str = "ledger.events_lost";
@@ -41,40 +41,42 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// The requested events.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct EventSelection {
     pub(crate) after: u64,
-    pub(crate) of: Of,
+    pub(crate) scope: EventScope,
 }
 
 /// The source of the requested events.
 #[derive(Clone, Debug)]
-pub(crate) enum Of {
+pub(crate) enum EventScope {
     All,
     One(String),
     /// A run and all its sessions.
     Run(RunId),
 }
 
-impl Wanted {
-    pub(crate) fn takes(&self, row: &EventRow) -> bool {
+impl EventSelection {
+    pub(crate) fn matches(&self, row: &EventRow) -> bool {
         row.seq > self.after
-            && match &self.of {
-                Of::All => true,
-                Of::One(id) => *id == row.session,
-                Of::Run(run) => row.session.parse().is_ok_and(|id| belongs(*run, id)),
+            && match &self.scope {
+                EventScope::All => true,
+                EventScope::One(id) => *id == row.session,
+                EventScope::Run(run) => {
+                    row.session.parse().is_ok_and(|id| belongs_to_run(*run, id))
+                }
             }
     }
 }
 
 /// Whether an id belongs to a run or to one of its sessions, whose ids are derived from the run's.
-fn belongs(run: RunId, SessionId(id): SessionId) -> bool {
+fn belongs_to_run(run: RunId, SessionId(id): SessionId) -> bool {
     let no = id.as_u128().wrapping_sub(run.0.as_u128());
     no == 0 || u32::try_from(no).is_ok_and(|no| run.session(no).0 == id)
 }
 
 /// A page of events.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct EventPage {
     pub(crate) rows: Vec<EventRow>,
     /// The last sequence number that was read.
     pub(crate) last: u64,
@@ -83,9 +85,13 @@ pub(crate) struct Found {
 }
 
 /// Reads recorded events, oldest first.
-pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, ApiError> {
+pub(crate) fn read(
+    ledger: &Path,
+    wanted: &EventSelection,
+    page: PageLimit,
+) -> Result<EventPage, ApiError> {
     let failed = |why: String| {
-        ApiError::new(Code::Storage, format!("cannot read the ledger: {why}"))
+        ApiError::new(ErrorCode::Storage, format!("cannot read the ledger: {why}"))
             .next("provost ledger verify")
     };
     let reader = SqliteReader::open(ledger).map_err(|why| failed(why.to_string()))?;
@@ -98,7 +104,7 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
             && let Some(loss) = losses.next_if(|loss| loss.seq < record.seq)
         {
             last = loss.seq;
-            rows.push(lost(&loss));
+            rows.push(loss_row(&loss));
         }
         is_full = rows.len() >= page.rows;
         if is_full {
@@ -107,7 +113,7 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
         last = record.seq;
         let record = record.to_owned();
         let row = provost_engine::shell::event_row(&record);
-        if wanted.takes(&row) {
+        if wanted.matches(&row) {
             bytes += record.data.len();
             rows.push(row);
         }
@@ -118,14 +124,14 @@ pub(crate) fn read(ledger: &Path, wanted: &Wanted, page: Page) -> Result<Found, 
     if !is_full {
         for loss in losses {
             last = loss.seq;
-            rows.push(lost(&loss));
+            rows.push(loss_row(&loss));
         }
     }
-    Ok(Found { rows, last, is_full })
+    Ok(EventPage { rows, last, is_full })
 }
 
 /// Shows an accepted loss. All callers see it, because events of any session may be lost.
-fn lost(loss: &AcceptedLoss) -> EventRow {
+fn loss_row(loss: &AcceptedLoss) -> EventRow {
     EventRow {
         seq: loss.seq,
         at: loss.wall_ms,
@@ -141,31 +147,32 @@ fn lost(loss: &AcceptedLoss) -> EventRow {
 
 /// Follows the ledger after `wanted.after`.
 pub(crate) fn follow(
-    daemon: &Daemon,
-    caller: &Caller,
-    wanted: Wanted,
+    daemon: &DaemonServer,
+    caller: &ApiCaller,
+    wanted: EventSelection,
 ) -> (Body, impl Future<Output = ()> + use<>) {
     // Subscribes before the ledger is read, so that no event is lost in between.
     let live = daemon.handle.subscribe();
-    let (outbox, receiver) = outbox();
+    let (outbox, receiver) = new_outbox();
     let stream = tokio_stream::StreamExt::map(
         tokio_stream::wrappers::UnboundedReceiverStream::new(receiver),
-        |unread: Unread| Ok::<Bytes, Infallible>(unread.bytes),
+        |unread: QueuedBytes| Ok::<Bytes, Infallible>(unread.bytes),
     );
-    let follower = Follower { daemon: daemon.clone(), caller: caller.clone(), wanted, outbox };
+    let follower =
+        EventStreamClient { daemon: daemon.clone(), caller: caller.clone(), wanted, outbox };
     (Body::from_stream(stream), follower.pump(live))
 }
 
-/// The queue of unread bytes of a client, up to [`UNREAD`].
+/// The queue of unread bytes of a client, up to [`MAX_QUEUED_BYTES`].
 #[derive(Debug)]
-struct Outbox {
-    sender: mpsc::UnboundedSender<Unread>,
+struct EventOutbox {
+    sender: mpsc::UnboundedSender<QueuedBytes>,
     room: Arc<Semaphore>,
 }
 
 /// Queued bytes and their permit, which is released when they are sent.
 #[derive(Debug)]
-struct Unread {
+struct QueuedBytes {
     bytes: Bytes,
     _room: OwnedSemaphorePermit,
 }
@@ -174,37 +181,37 @@ struct Unread {
     clippy::disallowed_methods,
     reason = "its bytes are bounded: each message takes its share of `room`"
 )]
-fn outbox() -> (Outbox, mpsc::UnboundedReceiver<Unread>) {
+fn new_outbox() -> (EventOutbox, mpsc::UnboundedReceiver<QueuedBytes>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    (Outbox { sender, room: Arc::new(Semaphore::new(UNREAD)) }, receiver)
+    (EventOutbox { sender, room: Arc::new(Semaphore::new(MAX_QUEUED_BYTES)) }, receiver)
 }
 
 /// The client disconnected.
 #[derive(Debug)]
-struct Gone;
+struct ClientGone;
 
-impl Outbox {
+impl EventOutbox {
     /// Waits for space. A message larger than the queue takes all of it.
-    async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
-        let needed = u32::try_from(bytes.len().min(UNREAD)).unwrap_or(u32::MAX);
+    async fn send(&self, bytes: Bytes) -> Result<(), ClientGone> {
+        let needed = u32::try_from(bytes.len().min(MAX_QUEUED_BYTES)).unwrap_or(u32::MAX);
         let room = tokio::select! {
-            room = Arc::clone(&self.room).acquire_many_owned(needed) => room.map_err(|_| Gone)?,
-            () = self.sender.closed() => return Err(Gone),
+            room = Arc::clone(&self.room).acquire_many_owned(needed) => room.map_err(|_| ClientGone)?,
+            () = self.sender.closed() => return Err(ClientGone),
         };
-        self.sender.send(Unread { bytes, _room: room }).map_err(|_| Gone)
+        self.sender.send(QueuedBytes { bytes, _room: room }).map_err(|_| ClientGone)
     }
 }
 
 /// A client that follows the ledger.
-struct Follower {
-    daemon: Daemon,
-    caller: Caller,
-    wanted: Wanted,
-    outbox: Outbox,
+struct EventStreamClient {
+    daemon: DaemonServer,
+    caller: ApiCaller,
+    wanted: EventSelection,
+    outbox: EventOutbox,
 }
 
-impl Follower {
-    async fn pump(mut self, mut live: broadcast::Receiver<Published>) {
+impl EventStreamClient {
+    async fn pump(mut self, mut live: broadcast::Receiver<PublishedEvents>) {
         let mut sent = self.catch_up().await;
         while sent.is_ok() {
             sent = tokio::select! {
@@ -221,18 +228,18 @@ impl Follower {
         }
     }
 
-    async fn catch_up(&mut self) -> Result<(), Gone> {
+    async fn catch_up(&mut self) -> Result<(), ClientGone> {
         loop {
             // An unreadable ledger ends the stream. The client's next request returns the error.
-            let turn = self.daemon.read_turn(&self.caller).await.map_err(|_| Gone)?;
+            let turn = self.daemon.read_turn(&self.caller).await.map_err(|_| ClientGone)?;
             let (path, asked) = (self.daemon.world.home.ledger(), self.wanted.clone());
             let read = move || {
                 let _turn = turn;
-                read(&path, &asked, PAGE)
+                read(&path, &asked, FOLLOWER_PAGE)
             };
-            let found = blocking_request(read).await.map_err(|_| Gone)?;
+            let found = blocking_request(read).await.map_err(|_| ClientGone)?;
             for row in &found.rows {
-                self.outbox.send(message(row)).await?;
+                self.outbox.send(encode_event(row)).await?;
             }
             self.wanted.after = found.last.max(self.wanted.after);
             if !found.is_full {
@@ -241,10 +248,10 @@ impl Follower {
         }
     }
 
-    async fn send_new(&mut self, rows: &[EventRow]) -> Result<(), Gone> {
+    async fn send_new(&mut self, rows: &[EventRow]) -> Result<(), ClientGone> {
         for row in rows {
-            if self.wanted.takes(row) {
-                self.outbox.send(message(row)).await?;
+            if self.wanted.matches(row) {
+                self.outbox.send(encode_event(row)).await?;
             }
             self.wanted.after = self.wanted.after.max(row.seq);
         }
@@ -252,7 +259,7 @@ impl Follower {
     }
 }
 
-fn message(row: &EventRow) -> Bytes {
+fn encode_event(row: &EventRow) -> Bytes {
     let data = serde_json::to_string(row).unwrap_or_default();
     format!("id: {}\nevent: {}\ndata: {data}\n\n", row.seq, row.kind).into()
 }
@@ -265,8 +272,8 @@ mod tests {
     fn unread_bytes_of_a_follower_are_bounded() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (outbox, mut receiver) = outbox();
-            let long = Bytes::from(vec![b'x'; UNREAD + 1]);
+            let (outbox, mut receiver) = new_outbox();
+            let long = Bytes::from(vec![b'x'; MAX_QUEUED_BYTES + 1]);
             outbox.send(long.clone()).await.unwrap();
             let mut waiting = tokio::task::JoinSet::new();
             waiting.spawn(async move {
@@ -284,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn a_runs_events_are_its_own_and_its_sessions() {
+    fn run_events_include_its_sessions() {
         let run: RunId = "01a1e323-29f4-7713-a950-131315b2a3b9".parse().unwrap();
         let other: SessionId = "01a1e323-29f4-7713-a950-131315b2a3b8".parse().unwrap();
-        assert!(belongs(run, SessionId(run.0)));
-        assert!(belongs(run, run.session(1)) && belongs(run, run.session(300)));
-        assert!(!belongs(run, other), "an earlier id belongs to another run");
+        assert!(belongs_to_run(run, SessionId(run.0)));
+        assert!(belongs_to_run(run, run.session(1)) && belongs_to_run(run, run.session(300)));
+        assert!(!belongs_to_run(run, other), "an earlier id belongs to another run");
     }
 }

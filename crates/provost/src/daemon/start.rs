@@ -8,65 +8,67 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Client, Code, DaemonInfo, Lost, PROTOCOL};
-use provost_holder::Identity;
+use provost_api::{ApiError, Client, DaemonInfo, DaemonLoss, ErrorCode, PROTOCOL};
+use provost_holder::ProcessInstance;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
 use super::{
-    history::{self, What},
-    keeper::{Keeper, unheard},
-    life::READY,
+    history::{self, DaemonTransition},
+    ledger_lock::{LedgerOwner, unresponsive_error},
+    main_loop::READY,
 };
-use crate::{clock, home::Home};
+use crate::{clock, home::ProvostHome};
 
 /// How many times to poll a daemon that is starting or stopping.
-const WAKING_TRIES: u32 = 1_000;
+const POLL_ATTEMPTS: u32 = 1_000;
 
 /// The delay between two polls.
-const WAKING_PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How many times to retry a daemon that owns the ledger but does not answer. It may be starting,
 /// or restoring its socket.
-const HEARING_TRIES: u32 = 200;
+const CONNECT_ATTEMPTS: u32 = 200;
 
 /// The time limit for the daemon's answer about itself.
-const PROBE: Duration = Duration::from_secs(15);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connects to a running daemon, and never starts one.
-pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
-    connect_within(home, PROBE).map(|_| Client::new(home.socket()))
+pub(crate) fn connect_only(home: &ProvostHome) -> Result<Client, ApiError> {
+    connect_within(home, PROBE_TIMEOUT).map(|_| Client::new(home.socket()))
 }
 
 /// The same, with a deadline for every request of the client.
-pub(crate) fn connect_within(home: &Home, deadline: Duration) -> Result<Client, ApiError> {
-    home.trust()?;
-    let client = Client::new(home.socket()).within(deadline);
-    for _ in 0..HEARING_TRIES {
+pub(crate) fn connect_within(home: &ProvostHome, deadline: Duration) -> Result<Client, ApiError> {
+    home.check_trust()?;
+    let client = Client::new(home.socket()).with_timeout(deadline);
+    for _ in 0..CONNECT_ATTEMPTS {
         match client.get::<DaemonInfo>("/v1/daemon") {
             Ok(_) => return Ok(client),
-            Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
-            Err(error) if error.code != Code::Unreachable => return Err(error),
+            Err(error) if error.code == ErrorCode::TimedOut => {
+                return Err(timeout_error(home, error));
+            }
+            Err(error) if error.code != ErrorCode::Unreachable => return Err(error),
             Err(error) if is_forbidden(home) => return Err(error),
-            Err(error) => match Keeper::of(home) {
-                Ok(Keeper::Daemon(_)) => clock::pause(WAKING_PAUSE),
-                Ok(Keeper::Nobody | Keeper::Other) | Err(_) => return Err(error),
+            Err(error) => match LedgerOwner::read(home) {
+                Ok(LedgerOwner::Daemon(_)) => clock::sleep(POLL_INTERVAL),
+                Ok(LedgerOwner::Unowned | LedgerOwner::Other) | Err(_) => return Err(error),
             },
         }
     }
     let error = client.get::<DaemonInfo>("/v1/daemon").err();
-    match (error, Keeper::of(home)) {
+    match (error, LedgerOwner::read(home)) {
         (None, _) => Ok(client),
-        (Some(_), Ok(Keeper::Daemon(daemon))) => Err(unheard(home, &daemon)),
+        (Some(_), Ok(LedgerOwner::Daemon(daemon))) => Err(unresponsive_error(home, &daemon)),
         (Some(error), _) => Err(error),
     }
 }
 
 /// Names the daemon that did not answer in time.
-fn late(home: &Home, error: ApiError) -> ApiError {
-    match Keeper::of(home) {
-        Ok(Keeper::Daemon(daemon)) => unheard(home, &daemon),
-        Ok(Keeper::Nobody | Keeper::Other) | Err(_) => error,
+fn timeout_error(home: &ProvostHome, error: ApiError) -> ApiError {
+    match LedgerOwner::read(home) {
+        Ok(LedgerOwner::Daemon(daemon)) => unresponsive_error(home, &daemon),
+        Ok(LedgerOwner::Unowned | LedgerOwner::Other) | Err(_) => error,
     }
 }
 
@@ -77,119 +79,127 @@ pub(crate) fn must_be_operator(client: &Client) -> Result<(), ApiError> {
 }
 
 /// Whether a sandbox blocks all connections. Then retrying is pointless.
-fn is_forbidden(home: &Home) -> bool {
+fn is_forbidden(home: &ProvostHome) -> bool {
     let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
     UnixStream::connect(home.socket()).err().is_some_and(denied)
 }
 
 /// Connects to the daemon. Starts one if none is running, and replaces one that is older than this
 /// program. If the daemon stops during a request, the request is sent to the next one.
-pub(crate) fn ensure(home: &Home) -> Result<(Client, Option<DaemonInfo>), ApiError> {
-    if is_inside_a_launch() {
+pub(crate) fn ensure(home: &ProvostHome) -> Result<(Client, Option<DaemonInfo>), ApiError> {
+    if is_inside_launch() {
         // A daemon started here would be a descendant of the launch's holder, and end with it.
         return connect_only(home).map(|client| (client, None));
     }
     home.prepare()?;
-    let info = wake(home)?;
+    let info = ensure_current(home)?;
     let again = home.clone();
-    let client =
-        usable(Client::new(home.socket()).reviving(move |lost| revive(&again, lost)), &info)?;
+    let client = check_protocol(
+        Client::new(home.socket()).with_restart(move |lost| restart(&again, lost)),
+        &info,
+    )?;
     Ok((client, Some(info)))
 }
 
 /// Runs `work` while no daemon has the ledger and no command starts one.
 pub(crate) fn without_daemon<T>(
-    home: &Home,
+    home: &ProvostHome,
     work: impl FnOnce() -> Result<T, ApiError>,
 ) -> Result<T, ApiError> {
-    let _turn = lock(home)?;
-    let client = Client::new(home.socket()).within(PROBE);
+    let _turn = lock_start(home)?;
+    let client = Client::new(home.socket()).with_timeout(PROBE_TIMEOUT);
     match client.get::<DaemonInfo>("/v1/daemon") {
         Ok(_) => replace(home, &client)?,
-        Err(error) if error.code == Code::Unreachable => {}
+        Err(error) if error.code == ErrorCode::Unreachable => {}
         Err(error) => return Err(error),
     }
     work()
 }
 
 /// Starts another daemon after one that stopped in order. A request that crashed the daemon is not repeated.
-fn revive(home: &Home, lost: Lost) -> Result<(), ApiError> {
+fn restart(home: &ProvostHome, lost: DaemonLoss) -> Result<(), ApiError> {
     match lost {
-        Lost::Silent { pid, error } if !left_in_order(home, pid) => Err(error),
-        Lost::Silent { .. } | Lost::Absent => wake(home).map(drop),
+        DaemonLoss::ClosedWithoutReply { pid, error } if !stopped_cleanly(home, pid) => Err(error),
+        DaemonLoss::ClosedWithoutReply { .. } | DaemonLoss::NotListening => {
+            ensure_current(home).map(drop)
+        }
     }
 }
 
 /// Whether a daemon shut down in order. It records that before its process exits.
-fn left_in_order(home: &Home, pid: u32) -> bool {
-    for _ in 0..WAKING_TRIES {
-        let alive = Identity::of(pid)
+fn stopped_cleanly(home: &ProvostHome, pid: u32) -> bool {
+    for _ in 0..POLL_ATTEMPTS {
+        let alive = ProcessInstance::of_pid(pid)
             .is_ok_and(|found| found.is_some_and(|process| process.is_alive().unwrap_or(false)));
         let entries = history::read(&home.log_dir());
         let last = entries.iter().rev().find(|entry| entry.pid == pid).map(|entry| entry.what);
-        if last == Some(What::Stopped) || !alive {
-            return last == Some(What::Stopped);
+        if last == Some(DaemonTransition::Stopped) || !alive {
+            return last == Some(DaemonTransition::Stopped);
         }
-        clock::pause(WAKING_PAUSE);
+        clock::sleep(POLL_INTERVAL);
     }
     false
 }
 
 /// Ensures a running daemon that is not older than this program.
-fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
-    let client = Client::new(home.socket()).within(PROBE);
+fn ensure_current(home: &ProvostHome) -> Result<DaemonInfo, ApiError> {
+    let client = Client::new(home.socket()).with_timeout(PROBE_TIMEOUT);
     match client.get::<DaemonInfo>("/v1/daemon") {
         Ok(info) if !is_older(&info) => return Ok(info),
-        Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
+        Err(error) if error.code == ErrorCode::TimedOut => return Err(timeout_error(home, error)),
         Ok(_) | Err(_) => {}
     }
     // One at a time: a process that waited here finds the daemon that the first one started.
-    let _turn = lock(home)?;
+    let _turn = lock_start(home)?;
     let mut last = None;
-    for _ in 0..WAKING_TRIES {
+    for _ in 0..POLL_ATTEMPTS {
         match client.get::<DaemonInfo>("/v1/daemon") {
             Ok(info) if !is_older(&info) => return Ok(info),
             Ok(_) => replace(home, &client)?,
-            Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
+            Err(error) if error.code == ErrorCode::TimedOut => {
+                return Err(timeout_error(home, error));
+            }
             Err(_) => {}
         }
-        match wake_once(home)? {
-            Woken::Started => {}
-            Woken::Wait(error) => {
+        match try_start(home)? {
+            StartAttempt::Started => {}
+            StartAttempt::Wait(error) => {
                 last = Some(error);
-                clock::pause(WAKING_PAUSE);
+                clock::sleep(POLL_INTERVAL);
             }
         }
     }
-    Err(last.unwrap_or_else(|| cannot("start the daemon", &"it stops repeatedly")))
+    Err(last.unwrap_or_else(|| start_error("start the daemon", &"it stops repeatedly")))
 }
 
 /// The result of one attempt to start a daemon.
-enum Woken {
+enum StartAttempt {
     Started,
     /// A daemon has the ledger but does not answer: it is starting or stopping, or lost its socket
     /// for a moment.
     Wait(ApiError),
 }
 
-fn wake_once(home: &Home) -> Result<Woken, ApiError> {
-    if let Keeper::Daemon(daemon) = Keeper::of(home)? {
-        return Ok(Woken::Wait(unheard(home, &daemon)));
+fn try_start(home: &ProvostHome) -> Result<StartAttempt, ApiError> {
+    if let LedgerOwner::Daemon(daemon) = LedgerOwner::read(home)? {
+        return Ok(StartAttempt::Wait(unresponsive_error(home, &daemon)));
     }
-    match (start(home), Keeper::of(home)?) {
-        (Ok(()), _) => Ok(Woken::Started),
+    match (start(home), LedgerOwner::read(home)?) {
+        (Ok(()), _) => Ok(StartAttempt::Started),
         // Another process was faster.
-        (Err(error), Keeper::Daemon(_)) if error.code == Code::Refused => Ok(Woken::Wait(error)),
+        (Err(error), LedgerOwner::Daemon(_)) if error.code == ErrorCode::Refused => {
+            Ok(StartAttempt::Wait(error))
+        }
         (Err(error), _) => Err(error),
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the mark of a launch, looked at where it matters")]
-fn is_inside_a_launch() -> bool {
+fn is_inside_launch() -> bool {
     std::env::var_os(provost_holder::spec::MARK).is_some()
 }
 
-fn usable(client: Client, info: &DaemonInfo) -> Result<Client, ApiError> {
+fn check_protocol(client: Client, info: &DaemonInfo) -> Result<Client, ApiError> {
     if info.protocol == PROTOCOL {
         return Ok(client);
     }
@@ -197,59 +207,61 @@ fn usable(client: Client, info: &DaemonInfo) -> Result<Client, ApiError> {
         "the daemon is provost {} and speaks protocol {}; this program speaks {PROTOCOL}",
         info.version, info.protocol
     );
-    Err(ApiError::new(Code::Unreachable, message).next("provost daemon stop"))
+    Err(ApiError::new(ErrorCode::Unreachable, message).next("provost daemon stop"))
 }
 
 /// Whether the daemon is older than this program. A newer daemon serves older programs.
 fn is_older(daemon: &DaemonInfo) -> bool {
-    numbers(&daemon.version) < numbers(&super::version())
+    version_numbers(&daemon.version) < version_numbers(&super::version())
 }
 
-fn numbers(version: &str) -> Vec<u64> {
+fn version_numbers(version: &str) -> Vec<u64> {
     let plain = version.split(['-', '+']).next().unwrap_or_default();
     plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 /// Asks an older daemon to finish its commit and stop. Its agents keep running under their holders.
-fn replace(home: &Home, client: &Client) -> Result<(), ApiError> {
+fn replace(home: &ProvostHome, client: &Client) -> Result<(), ApiError> {
     let key = super::server::new_session_id().to_string();
     match client.post::<serde_json::Value>("/v1/daemon/stop", &json!({}), &key) {
         Ok(_) => wait_for_the_lock(home),
         // It stopped by itself.
-        Err(error) if error.code == Code::Unreachable => Ok(()),
+        Err(error) if error.code == ErrorCode::Unreachable => Ok(()),
         Err(error) => Err(error),
     }
 }
 
 /// Waits until the old daemon has released the ledger.
-fn wait_for_the_lock(home: &Home) -> Result<(), ApiError> {
+fn wait_for_the_lock(home: &ProvostHome) -> Result<(), ApiError> {
     let path = home.ledger().join("ledger.lock");
     let file = match OpenOptions::new().read(true).open(&path) {
         Ok(file) => file,
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(why) => return Err(cannot("open the ledger's lock", &why)),
+        Err(why) => return Err(start_error("open the ledger's lock", &why)),
     };
-    flock(&file, FlockOperation::LockShared).map_err(|why| cannot("wait for the old daemon", &why))
+    flock(&file, FlockOperation::LockShared)
+        .map_err(|why| start_error("wait for the old daemon", &why))
 }
 
 /// Waits for the lock that serializes daemon starts.
-fn lock(home: &Home) -> Result<std::fs::File, ApiError> {
+fn lock_start(home: &ProvostHome) -> Result<std::fs::File, ApiError> {
     let path = home.path.join("start.lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(|why| cannot("open its start-up lock", &why))?;
+    let file = file.map_err(|why| start_error("open its start-up lock", &why))?;
     flock(&file, FlockOperation::LockExclusive)
-        .map_err(|why| cannot("take its start-up lock", &why))?;
+        .map_err(|why| start_error("take its start-up lock", &why))?;
     Ok(file)
 }
 
 /// Starts a daemon and waits until it is ready. Returns its error if it fails.
-fn start(home: &Home) -> Result<(), ApiError> {
-    let program = std::env::current_exe().map_err(|why| cannot("find its own program", &why))?;
-    provost_sys::private::own_dir(&home.log_dir())
-        .map_err(|why| cannot("make its log directory", &why))?;
+fn start(home: &ProvostHome) -> Result<(), ApiError> {
+    let program =
+        std::env::current_exe().map_err(|why| start_error("find its own program", &why))?;
+    provost_sys::private::make_private_dir(&home.log_dir())
+        .map_err(|why| start_error("make its log directory", &why))?;
     let log = home.log_dir().join(super::LOG_FILE);
     let log_file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
-    let log_file = log_file.map_err(|why| cannot("open its log", &why))?;
+    let log_file = log_file.map_err(|why| start_error("open its log", &why))?;
     let mut child = Command::new(program)
         .args(["daemon", "run", "--detached"])
         .env("PROVOST_HOME", &home.path)
@@ -259,28 +271,29 @@ fn start(home: &Home) -> Result<(), ApiError> {
         .stderr(log_file)
         .process_group(0)
         .spawn()
-        .map_err(|why| cannot("start the daemon", &why))?;
-    let stdout = child.stdout.take().ok_or_else(|| cannot("read from the daemon", &"no pipe"))?;
+        .map_err(|why| start_error("start the daemon", &why))?;
+    let stdout =
+        child.stdout.take().ok_or_else(|| start_error("read from the daemon", &"no pipe"))?;
     let mut lines = BufReader::new(stdout);
     let mut first = String::new();
-    lines.read_line(&mut first).map_err(|why| cannot("read from the daemon", &why))?;
+    lines.read_line(&mut first).map_err(|why| start_error("read from the daemon", &why))?;
     if first.trim_end() == READY {
         return Ok(());
     }
     let mut rest = String::new();
-    lines.read_to_string(&mut rest).map_err(|why| cannot("read from the daemon", &why))?;
-    child.wait().map_err(|why| cannot("wait for the daemon", &why))?;
+    lines.read_to_string(&mut rest).map_err(|why| start_error("read from the daemon", &why))?;
+    child.wait().map_err(|why| start_error("wait for the daemon", &why))?;
     let said = format!("{first}{rest}");
     let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
     match serde_json::from_value::<provost_api::ErrorBody>(said) {
         Ok(body) => Err(body.error),
         Err(_) => {
             let message = format!("the daemon did not start; see {}", log.display());
-            Err(ApiError::new(Code::Unreachable, message).next("provost doctor"))
+            Err(ApiError::new(ErrorCode::Unreachable, message).next("provost doctor"))
         }
     }
 }
 
-fn cannot(what: &str, why: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(Code::Unreachable, format!("cannot {what}: {why}")).next("provost doctor")
+fn start_error(what: &str, why: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::Unreachable, format!("cannot {what}: {why}")).next("provost doctor")
 }

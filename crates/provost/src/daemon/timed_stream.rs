@@ -24,29 +24,29 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::server::{Caller, Connection};
+use super::server::{ApiCaller, PeerConnection};
 
 /// How long a peer may leave its response unread before its connection is closed.
 const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The maximum number of connections per process.
-const PER_PROCESS: usize = 256;
+const MAX_PER_PROCESS: usize = 256;
 
 /// The maximum number of connections, unless half of the descriptors are fewer.
-pub(crate) const AT_ONCE: usize = 4_096;
+pub(crate) const MAX_CONNECTIONS: usize = 4_096;
 
 /// The time limit for a peer's first request.
-const FIRST_REQUEST: Duration = Duration::from_secs(30);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The divisor of the descriptor limit that bounds connections without a request.
-const SILENT_SHARE: u64 = 16;
-const LEAST_SILENT: usize = 8;
-const MOST_SILENT: usize = 512;
+const SILENT_DIVISOR: u64 = 16;
+const MIN_SILENT: usize = 8;
+const MAX_SILENT: usize = 512;
 
 /// The open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenConnections>>,
     /// The maximum number of connections.
     limit: usize,
     /// Notified when a connection is closed.
@@ -56,41 +56,42 @@ pub(crate) struct Connections {
 impl Default for Connections {
     fn default() -> Connections {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let limit = usize::try_from(descriptors / 2).unwrap_or(AT_ONCE).min(AT_ONCE);
+        let limit =
+            usize::try_from(descriptors / 2).unwrap_or(MAX_CONNECTIONS).min(MAX_CONNECTIONS);
         Connections { open: Arc::default(), limit, closed: Arc::default() }
     }
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     /// The number of connections of each process.
     by_process: BTreeMap<i32, usize>,
     /// Connections without a request, oldest first.
-    silent: VecDeque<Weak<Gate>>,
+    silent: VecDeque<Weak<ConnectionGate>>,
 }
 
 /// Whether a connection has sent a request, and whether it must be closed.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
-    asked: AtomicBool,
+pub(crate) struct ConnectionGate {
+    requested: AtomicBool,
     closed: CancellationToken,
 }
 
-impl Gate {
+impl ConnectionGate {
     /// Records that a whole request arrived. From then on, only the peer closes the connection.
-    pub(crate) fn ask(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_requested(&self) {
+        self.requested.store(true, Ordering::Relaxed);
     }
 
-    fn has_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    fn has_requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Removes connections that are closed or have sent a request.
-    fn tidy(&mut self) {
-        self.silent.retain(|gate| gate.upgrade().is_some_and(|gate| !gate.has_asked()));
+    fn prune(&mut self) {
+        self.silent.retain(|gate| gate.upgrade().is_some_and(|gate| !gate.has_requested()));
     }
 
     fn close_oldest(&mut self) -> bool {
@@ -104,7 +105,7 @@ impl Open {
 
 /// One open connection of a process, counted until it is dropped.
 #[derive(Debug)]
-struct Counted {
+struct ConnectionSlot {
     connections: Connections,
     pid: i32,
 }
@@ -112,7 +113,7 @@ struct Counted {
 impl Connections {
     /// Waits until another connection is allowed. Connections of a launch over its limit are closed
     /// meanwhile.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_slot(&self) {
         loop {
             // Registered before the check, so that no close in between is missed.
             let closed = self.closed.notified();
@@ -124,40 +125,40 @@ impl Connections {
     }
 
     /// Accepts a connection, unless its process has too many.
-    pub(crate) fn take(&self, stream: UnixStream) -> Option<TimedStream> {
+    pub(crate) fn accept(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
         let mut open = self.lock();
         let own = open.by_process.get(&pid).copied().unwrap_or(0);
-        if own >= PER_PROCESS {
+        if own >= MAX_PER_PROCESS {
             return None;
         }
         open.by_process.insert(pid, own + 1);
-        let gate = Arc::new(Gate::default());
-        open.tidy();
+        let gate = Arc::new(ConnectionGate::default());
+        open.prune();
         open.silent.push_back(Arc::downgrade(&gate));
-        while open.silent.len() > most_silent() && open.close_oldest() {}
+        while open.silent.len() > max_silent() && open.close_oldest() {}
         drop(open);
-        let counted = Counted { connections: self.clone(), pid };
+        let counted = ConnectionSlot { connections: self.clone(), pid };
         Some(TimedStream {
-            peer: Connection::pin(&stream, Arc::clone(&gate)),
+            peer: PeerConnection::pin(&stream, Arc::clone(&gate)),
             inner: stream,
             limit: unread_limit(),
             waiting: None,
             closed: Box::pin(gate.closed.clone().cancelled_owned()),
-            late: Box::pin(tokio::time::sleep(FIRST_REQUEST)),
+            late: Box::pin(tokio::time::sleep(FIRST_REQUEST_TIMEOUT)),
             gate,
             _counted: counted,
         })
     }
 
     /// Closes the oldest connection without a request. Returns whether there was one.
-    pub(crate) fn shed(&self) -> bool {
+    pub(crate) fn close_oldest_idle(&self) -> bool {
         let mut open = self.lock();
-        open.tidy();
+        open.prune();
         open.close_oldest()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,12 +177,12 @@ fn unread_limit() -> Duration {
 }
 
 /// The maximum number of open connections without a request.
-fn most_silent() -> usize {
+fn max_silent() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit / SILENT_SHARE).unwrap_or(MOST_SILENT).clamp(LEAST_SILENT, MOST_SILENT)
+    usize::try_from(limit / SILENT_DIVISOR).unwrap_or(MAX_SILENT).clamp(MIN_SILENT, MAX_SILENT)
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.connections.lock();
         match open.by_process.get_mut(&self.pid) {
@@ -195,14 +196,14 @@ impl Drop for Counted {
 
 /// A connection that was just accepted.
 #[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) caller: Caller,
+pub(crate) struct AcceptedConnection {
+    pub(crate) caller: ApiCaller,
     socket: OwnedFd,
 }
 
-impl Arrival {
+impl AcceptedConnection {
     /// Closes the connection.
-    pub(crate) fn cut_off(self) {
+    pub(crate) fn close(self) {
         // Ignores an error if the peer already closed it.
         rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
     }
@@ -212,40 +213,40 @@ impl Arrival {
 #[derive(Debug)]
 pub(crate) struct TimedStream {
     inner: UnixStream,
-    peer: Connection,
+    peer: PeerConnection,
     limit: Duration,
     /// Set while a write waits for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
-    gate: Arc<Gate>,
+    gate: Arc<ConnectionGate>,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Expires if the first request takes too long.
     late: Pin<Box<Sleep>>,
-    _counted: Counted,
+    _counted: ConnectionSlot,
 }
 
 impl TimedStream {
     /// The process at the other end.
-    pub(crate) fn peer(&self) -> &Connection {
+    pub(crate) fn peer(&self) -> &PeerConnection {
         &self.peer
     }
 
     /// Returns the connection for its account charge. `None` if it is rejected anyway, or no
     /// descriptor is left.
-    pub(crate) fn arrival(&self) -> Option<Arrival> {
-        let caller = self.peer.pinned()?.clone();
+    pub(crate) fn to_accepted(&self) -> Option<AcceptedConnection> {
+        let caller = self.peer.pinned_caller()?.clone();
         let socket = self.inner.as_fd().try_clone_to_owned().ok()?;
-        Some(Arrival { caller, socket })
+        Some(AcceptedConnection { caller, socket })
     }
 
     /// Whether to close a connection without a request.
-    fn is_shed(&mut self, context: &mut Context<'_>) -> bool {
-        !self.gate.has_asked()
+    fn must_close(&mut self, context: &mut Context<'_>) -> bool {
+        !self.gate.has_requested()
             && (self.closed.as_mut().poll(context).is_ready()
                 || self.late.as_mut().poll(context).is_ready())
     }
 
     /// Fails a write that has waited too long.
-    fn in_time<T>(
+    fn enforce_write_limit<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -271,7 +272,7 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_shed(context) {
+        if self.must_close(context) {
             // Looks to the server as if the peer had closed it.
             return Poll::Ready(Ok(()));
         }
@@ -286,7 +287,7 @@ impl AsyncWrite for TimedStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.in_time(context, written)
+        self.enforce_write_limit(context, written)
     }
 
     fn poll_write_vectored(
@@ -295,7 +296,7 @@ impl AsyncWrite for TimedStream {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(context, bytes);
-        self.in_time(context, written)
+        self.enforce_write_limit(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -325,7 +326,7 @@ mod tests {
     fn unread_connection_fails_at_its_limit() {
         runtime().block_on(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let mut timed = Connections::default().take(ours).unwrap();
+            let mut timed = Connections::default().accept(ours).unwrap();
             timed.limit = Duration::from_millis(50);
             let error = timed.write_all(&vec![0; 4 << 20]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
@@ -334,18 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn shed_connection_is_at_its_end_unless_it_asked() {
+    fn silent_connection_can_be_shed() {
         use tokio::io::AsyncReadExt;
         runtime().block_on(async {
             let connections = Connections::default();
             let (ours, _asking) = UnixStream::pair().unwrap();
-            let asked = connections.take(ours).unwrap();
-            asked.gate.ask();
+            let asked = connections.accept(ours).unwrap();
+            asked.gate.mark_requested();
             let (ours, _silent) = UnixStream::pair().unwrap();
-            let mut silent = connections.take(ours).unwrap();
-            assert!(connections.shed());
+            let mut silent = connections.accept(ours).unwrap();
+            assert!(connections.close_oldest_idle());
             assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
-            assert!(!connections.shed(), "the other one has sent a request");
+            assert!(!connections.close_oldest_idle(), "the other one has sent a request");
             drop(asked);
         });
     }
@@ -355,22 +356,22 @@ mod tests {
         runtime().block_on(async {
             let connections = Connections::default();
             let mut open = Vec::new();
-            for _ in 0..PER_PROCESS {
+            for _ in 0..MAX_PER_PROCESS {
                 let (ours, theirs) = UnixStream::pair().unwrap();
-                open.push((connections.take(ours).unwrap(), theirs));
+                open.push((connections.accept(ours).unwrap(), theirs));
             }
             let (ours, _theirs) = UnixStream::pair().unwrap();
-            assert!(connections.take(ours).is_none());
+            assert!(connections.accept(ours).is_none());
             open.pop();
             let (ours, _theirs) = UnixStream::pair().unwrap();
-            assert!(connections.take(ours).is_some());
+            assert!(connections.accept(ours).is_some());
             drop(open);
             let full = Connections { limit: 1, ..Connections::default() };
             let (ours, _theirs) = UnixStream::pair().unwrap();
-            let only = full.take(ours).unwrap();
+            let only = full.accept(ours).unwrap();
             let waiting = full.clone();
             let mut waits = tokio::task::JoinSet::new();
-            waits.spawn(async move { waiting.room().await });
+            waits.spawn(async move { waiting.wait_for_slot().await });
             tokio::task::yield_now().await;
             assert!(waits.try_join_next().is_none());
             drop(only);

@@ -16,53 +16,53 @@ use tokio::sync::mpsc as async_mpsc;
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time between two polls, as a multiple of the limit.
-const QUESTION_INTERVAL: u32 = 3;
+const POLL_INTERVAL_FACTOR: u32 = 3;
 
 /// How many waits of the watchdog make up the limit.
-const WAITS: u32 = 10;
+const WAITS_PER_LIMIT: u32 = 10;
 
 /// A wait longer than this multiple of its planned length means that the process was paused.
-const PAUSED: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 
 /// A short sleep before each answer proves that the runtime's timers and tasks work.
-const TIMER_PROOF: Duration = Duration::from_millis(1);
+const TIMER_PROBE: Duration = Duration::from_millis(1);
 
 /// The waits for one answer.
 #[derive(Debug, Default)]
-struct Patience {
+struct MissedWaits {
     missed: u32,
 }
 
-impl Patience {
+impl MissedWaits {
     /// Counts a wait without an answer. Returns whether the limit is reached.
-    fn is_over(&mut self, planned: Duration, waited: Duration) -> bool {
-        self.missed = if waited > planned * PAUSED { 0 } else { self.missed + 1 };
-        self.missed >= WAITS
+    fn count_miss(&mut self, planned: Duration, waited: Duration) -> bool {
+        self.missed = if waited > planned * PAUSE_FACTOR { 0 } else { self.missed + 1 };
+        self.missed >= WAITS_PER_LIMIT
     }
 }
 
 /// The runtime's side of the watchdog.
-pub(crate) struct Pulse {
-    questions: async_mpsc::Receiver<()>,
+pub(crate) struct WatchdogResponder {
+    polls: async_mpsc::Receiver<()>,
     answers: mpsc::Sender<()>,
 }
 
-impl Pulse {
+impl WatchdogResponder {
     /// Starts the watchdog thread. It ends with the process.
-    pub(crate) fn start_watchdog() -> std::io::Result<Pulse> {
+    pub(crate) fn start_watchdog() -> std::io::Result<WatchdogResponder> {
         let (ask, questions) = async_mpsc::channel(1);
         let (answers, answered) = mpsc::channel();
         thread::Builder::new()
             .name("watchdog".to_owned())
             .stack_size(64 << 10)
             .spawn(move || watch(&ask, &answered))?;
-        Ok(Pulse { questions, answers })
+        Ok(WatchdogResponder { polls: questions, answers })
     }
 
     /// Answers until the watchdog is gone. Must be spawned on the watched runtime.
-    pub(crate) async fn answer(mut self) {
-        while self.questions.recv().await.is_some() {
-            tokio::time::sleep(TIMER_PROOF).await;
+    pub(crate) async fn respond(mut self) {
+        while self.polls.recv().await.is_some() {
+            tokio::time::sleep(TIMER_PROBE).await;
             if self.answers.send(()).is_err() {
                 return;
             }
@@ -73,7 +73,7 @@ impl Pulse {
 /// Polls the runtime in a loop, and aborts the process if no answer arrives in time.
 fn watch(ask: &async_mpsc::Sender<()>, answered: &mpsc::Receiver<()>) {
     loop {
-        pause(limit() * QUESTION_INTERVAL);
+        pause(limit() * POLL_INTERVAL_FACTOR);
         // A runtime that is shutting down no longer answers. It has the same time to end.
         ask.try_send(()).ok();
         wait_for_answer(answered);
@@ -81,8 +81,8 @@ fn watch(ask: &async_mpsc::Sender<()>, answered: &mpsc::Receiver<()>) {
 }
 
 fn wait_for_answer(answered: &mpsc::Receiver<()>) {
-    let planned = limit() / WAITS;
-    let mut patience = Patience::default();
+    let planned = limit() / WAITS_PER_LIMIT;
+    let mut patience = MissedWaits::default();
     loop {
         let began = now();
         match answered.recv_timeout(planned) {
@@ -90,7 +90,7 @@ fn wait_for_answer(answered: &mpsc::Receiver<()>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => pause(planned),
         }
-        if patience.is_over(planned, now() - began) {
+        if patience.count_miss(planned, now() - began) {
             abort();
         }
     }
@@ -147,23 +147,23 @@ mod tests {
 
     #[test]
     fn waits_without_an_answer_reach_the_limit() {
-        let mut patience = Patience::default();
-        for _ in 1..WAITS {
-            assert!(!patience.is_over(SECOND, SECOND));
+        let mut patience = MissedWaits::default();
+        for _ in 1..WAITS_PER_LIMIT {
+            assert!(!patience.count_miss(SECOND, SECOND));
         }
-        assert!(patience.is_over(SECOND, SECOND));
+        assert!(patience.count_miss(SECOND, SECOND));
     }
 
     #[test]
-    fn pause_of_the_process_starts_the_limit_again() {
-        let mut patience = Patience::default();
-        for _ in 1..WAITS {
-            assert!(!patience.is_over(SECOND, SECOND));
+    fn process_pause_resets_the_limit() {
+        let mut patience = MissedWaits::default();
+        for _ in 1..WAITS_PER_LIMIT {
+            assert!(!patience.count_miss(SECOND, SECOND));
         }
-        assert!(!patience.is_over(SECOND, SECOND * 3_600), "stopped for an hour");
-        for _ in 1..WAITS {
-            assert!(!patience.is_over(SECOND, SECOND));
+        assert!(!patience.count_miss(SECOND, SECOND * 3_600), "stopped for an hour");
+        for _ in 1..WAITS_PER_LIMIT {
+            assert!(!patience.count_miss(SECOND, SECOND));
         }
-        assert!(patience.is_over(SECOND, SECOND));
+        assert!(patience.count_miss(SECOND, SECOND));
     }
 }

@@ -4,7 +4,7 @@
 pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     let ms = now_ms.saturating_sub(at_ms);
     match u64::try_from(ms) {
-        Ok(ms) if ms >= 1000 => span(ms),
+        Ok(ms) if ms >= 1000 => format_duration(ms),
         Ok(_) | Err(_) => "now".to_owned(),
     }
 }
@@ -18,7 +18,7 @@ pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
 }
 
 /// Formats a duration in its largest unit, or in two units for small values.
-pub(crate) fn span(ms: u64) -> String {
+pub(crate) fn format_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
@@ -33,7 +33,7 @@ pub(crate) fn span(ms: u64) -> String {
 }
 
 /// Formats a duration for a sentence: at most two units, the smaller one only if it is not zero.
-pub(crate) fn spell(ms: u64) -> String {
+pub(crate) fn format_duration_long(ms: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
     let largest = units.iter().position(|(_, scale)| ms >= *scale);
     let Some(largest) = largest else { return "0 s".to_owned() };
@@ -48,7 +48,7 @@ pub(crate) fn spell(ms: u64) -> String {
 }
 
 /// Replaces every duration in milliseconds in a sentence, as in `30000 ms`.
-pub(crate) fn spell_times(sentence: &str) -> String {
+pub(crate) fn expand_durations(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split(' ').collect();
     let mut said: Vec<String> = Vec::with_capacity(words.len());
     let mut at = 0;
@@ -56,7 +56,7 @@ pub(crate) fn spell_times(sentence: &str) -> String {
         let unit = words.get(at + 1).and_then(|unit| unit.strip_prefix("ms"));
         match (word.parse().ok(), unit.filter(|rest| !rest.starts_with(char::is_alphanumeric))) {
             (Some(ms), Some(rest)) => {
-                said.push(format!("{}{rest}", spell(ms)));
+                said.push(format!("{}{rest}", format_duration_long(ms)));
                 at += 2;
             }
             _ => {
@@ -69,7 +69,7 @@ pub(crate) fn spell_times(sentence: &str) -> String {
 }
 
 /// Formats a size in the largest unit that it reaches.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, scale)| bytes >= *scale) {
         Some((unit, scale)) => format!("{}.{} {unit}", bytes / scale, bytes % scale * 10 / scale),
@@ -82,21 +82,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_short() {
+    fn durations_are_short() {
         let shown: Vec<_> =
             [5, 1_500, 61_000, 120_000, 900_000, 3_720_000, 40_000_000, 200_000_000]
                 .into_iter()
-                .map(span)
+                .map(format_duration)
                 .collect();
         assert_eq!(shown, ["5ms", "1s", "1m1s", "2m", "15m", "1h2m", "11h", "2d"]);
     }
 
     #[test]
-    fn spans_in_sentences_have_units_that_people_say() {
+    fn long_durations_have_two_units() {
         let said: Vec<_> =
             [0, 250, 1_500, 30_000, 90_000, 600_000, 5_400_000, 3_600_000, 90_000_000]
                 .into_iter()
-                .map(spell)
+                .map(format_duration_long)
                 .collect();
         let expected = [
             "0 s",
@@ -113,14 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn only_milliseconds_are_spelt_out() {
-        assert_eq!(spell_times("a limit of 30000 ms, or 2 msgs"), "a limit of 30 s, or 2 msgs");
-        assert_eq!(spell_times("seal in 61000 ms"), "seal in 1 min 1 s");
-        assert_eq!(spell_times("ms 5 x  y"), "ms 5 x  y");
+    fn only_milliseconds_are_expanded() {
+        assert_eq!(
+            expand_durations("a limit of 30000 ms, or 2 msgs"),
+            "a limit of 30 s, or 2 msgs"
+        );
+        assert_eq!(expand_durations("seal in 61000 ms"), "seal in 1 min 1 s");
+        assert_eq!(expand_durations("ms 5 x  y"), "ms 5 x  y");
     }
 
     #[test]
-    fn the_future_is_now() {
+    fn future_timestamps_render_as_now() {
         assert_eq!(age(1_000, 5_000), "now");
         assert_eq!(age(61_000, 1_000), "1m");
         assert_eq!(ago(61_000, 1_000), "1m ago");
@@ -129,8 +132,8 @@ mod tests {
 
     #[test]
     fn sizes_name_their_unit() {
-        assert_eq!(size(17), "17 bytes");
-        assert_eq!(size(1536), "1.5 KiB");
-        assert_eq!(size(3 << 30), "3.0 GiB");
+        assert_eq!(format_size(17), "17 bytes");
+        assert_eq!(format_size(1536), "1.5 KiB");
+        assert_eq!(format_size(3 << 30), "3.0 GiB");
     }
 }

@@ -1,19 +1,23 @@
 //! The configuration as a table: key, value, source, and hidden or added values.
 
-use provost_config::Entry;
+use provost_config::ConfigEntry;
 use serde_json::Value;
 
 use super::{
-    Fit, Paint, Screen, Table, Tone,
-    text::{clean, clip},
+    ColumnFit, Paint, Screen, Table, Tone,
+    text::{clip, escape_line},
 };
 
 /// The maximum width of a value.
 const VALUE_WIDTH: usize = 60;
 
 /// Shows every key with its value and source. Parts of a sum and hidden values follow, dimmed.
-pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> Vec<String> {
-    let mut table = Table::new(&[("KEY", Fit::Whole), ("VALUE", Fit::Start), ("SOURCE", Fit::End)]);
+pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[ConfigEntry]) -> Vec<String> {
+    let mut table = Table::new(&[
+        ("KEY", ColumnFit::Whole),
+        ("VALUE", ColumnFit::Start),
+        ("SOURCE", ColumnFit::End),
+    ]);
     for entry in entries {
         let source = match entry.added.len() {
             0 => entry.source.to_string(),
@@ -21,9 +25,9 @@ pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> V
         };
         let tone = if source == "default" { Tone::Dim } else { Tone::Plain };
         table.row([
-            (Tone::Bold, clean(&entry.key)),
+            (Tone::Bold, escape_line(&entry.key)),
             (Tone::Plain, value(&entry.value)),
-            (tone, clean(&source)),
+            (tone, escape_line(&source)),
         ]);
         let parts = entry.added.iter().map(|part| ("part", part));
         let below = parts.chain(entry.shadowed.iter().map(|hidden| ("hidden", hidden)));
@@ -33,7 +37,7 @@ pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> V
             table.row([
                 (Tone::Dim, String::new()),
                 (Tone::Dim, value(&other.value)),
-                (Tone::Dim, clean(&format!("{word}: {}", other.source))),
+                (Tone::Dim, escape_line(&format!("{word}: {}", other.source))),
             ]);
         }
     }
@@ -49,5 +53,5 @@ fn value(value: &Value) -> String {
             other.to_string()
         }
     };
-    clip(&clean(&text), VALUE_WIDTH)
+    clip(&escape_line(&text), VALUE_WIDTH)
 }

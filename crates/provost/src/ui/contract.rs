@@ -1,29 +1,29 @@
 //! The view of a manager's contract.
 
-use provost_api::StandingTaskRow;
-use provost_core::task::Config;
+use provost_api::TeamRow;
+use provost_core::team::ManagerConfig;
 
-use super::{Paint, Screen, Tone, card::Card, text::clean};
+use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 
 /// Shows a manager's configuration, and who has acknowledged it.
-pub(crate) fn contract_card(
+pub(crate) fn contract_detail(
     paint: Paint,
     screen: Screen,
-    row: &StandingTaskRow,
-    config: &Config,
+    row: &TeamRow,
+    config: &ManagerConfig,
 ) -> Vec<String> {
-    let mut card = Card::new(paint, screen, 0);
-    let name = paint.paint(Tone::Bold, &clean(&row.name));
-    card.line(&format!("{name} · revision {}, mode {}", config.revision, config.mode.word()));
+    let mut card = DetailView::new(paint, screen, 0);
+    let name = paint.paint(Tone::Bold, &escape_line(&row.name));
+    card.line(&format!("{name} · revision {}, mode {}", config.revision, config.mode.as_str()));
     if !config.objective.is_empty() {
         card.text("objective", &config.objective);
     }
     config.guidelines.iter().for_each(|one| card.text("guideline", one));
     config.references.iter().for_each(|one| card.text("reference", one));
-    config.denied.iter().for_each(|action| card.label("may not", action.words()));
+    config.denied.iter().for_each(|action| card.label("may not", action.describe()));
     config.tools.iter().for_each(|tool| card.text("tool", tool));
     let steps: Vec<String> =
-        config.epilogue.iter().map(|step| step.word().replace('_', " ")).collect();
+        config.epilogue.iter().map(|step| step.as_str().replace('_', " ")).collect();
     if !steps.is_empty() {
         card.label("epilogue", &steps.join(", "));
     }
@@ -42,10 +42,10 @@ pub(crate) fn contract_card(
             Some(revision) => format!("has acknowledged revision {revision}"),
             None => "has not acknowledged it".to_owned(),
         };
-        card.label("manager", &format!("{} {read}", clean(&member.name)));
+        card.label("manager", &format!("{} {read}", escape_line(&member.name)));
     }
     if let Some(policy) = &row.policy {
-        card.label("manager", &format!("policy {}", clean(policy)));
+        card.label("manager", &format!("policy {}", escape_line(policy)));
     }
     card.into_lines()
 }

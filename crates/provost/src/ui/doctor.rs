@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Paint, Screen, Tone, text::clean};
+use super::{Paint, Screen, Tone, text::escape_line};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Level {
+pub(crate) enum FindingLevel {
     Ok,
     Warn,
     Fail,
@@ -15,18 +15,18 @@ pub(crate) enum Level {
 
 /// The result of one examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct DoctorFinding {
     pub(crate) what: &'static str,
-    pub(crate) level: Level,
+    pub(crate) level: FindingLevel,
     pub(crate) found: String,
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     pub(crate) fn ok(what: &'static str, found: impl Into<String>) -> Self {
-        Finding { what, level: Level::Ok, found: found.into(), fix: None }
+        DoctorFinding { what, level: FindingLevel::Ok, found: found.into(), fix: None }
     }
 
     pub(crate) fn warn(
@@ -34,7 +34,12 @@ impl Finding {
         found: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Finding { what, level: Level::Warn, found: found.into(), fix: Some(fix.into()) }
+        DoctorFinding {
+            what,
+            level: FindingLevel::Warn,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
     }
 
     pub(crate) fn fail(
@@ -42,7 +47,12 @@ impl Finding {
         found: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Finding { what, level: Level::Fail, found: found.into(), fix: Some(fix.into()) }
+        DoctorFinding {
+            what,
+            level: FindingLevel::Fail,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
     }
 }
 
@@ -50,21 +60,21 @@ impl Finding {
 const FOUND_AT: usize = 19;
 
 /// Shows findings, each with its fix below it, in the width of standard output.
-pub(crate) fn finding_lines(paint: Paint, findings: &[Finding]) -> Vec<String> {
-    let screen = Screen::output();
+pub(crate) fn finding_lines(paint: Paint, findings: &[DoctorFinding]) -> Vec<String> {
+    let screen = Screen::stdout();
     findings.iter().flat_map(|finding| lines(paint, screen, finding)).collect()
 }
 
-fn lines(paint: Paint, screen: Screen, finding: &Finding) -> Vec<String> {
+fn lines(paint: Paint, screen: Screen, finding: &DoctorFinding) -> Vec<String> {
     let mark = match finding.level {
-        Level::Ok => paint.paint(Tone::Good, "ok  "),
-        Level::Warn => paint.paint(Tone::Warn, "warn"),
-        Level::Fail => paint.paint(Tone::Bad, "FAIL"),
+        FindingLevel::Ok => paint.paint(Tone::Good, "ok  "),
+        FindingLevel::Warn => paint.paint(Tone::Warn, "warn"),
+        FindingLevel::Fail => paint.paint(Tone::Bad, "FAIL"),
     };
-    let found = format!("{mark}  {:<12} {}", finding.what, clean(&finding.found));
+    let found = format!("{mark}  {:<12} {}", finding.what, escape_line(&finding.found));
     let mut lines = screen.wrap(&found, FOUND_AT);
     if let Some(fix) = &finding.fix {
-        let fix = paint.paint(Tone::Dim, &format!("→ {}", clean(fix)));
+        let fix = paint.paint(Tone::Dim, &format!("→ {}", escape_line(fix)));
         lines.extend(screen.wrap(&format!("{:FOUND_AT$}{fix}", ""), FOUND_AT + 2));
     }
     lines
@@ -75,10 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_wraps_below_itself() {
+    fn finding_wraps_below_itself() {
         let found = "the daemon does not run and will be started by the next command";
-        let finding = Finding::warn("daemon", found, "provost daemon run, or any other command");
-        insta::assert_snapshot!(lines(Paint::OFF, Screen::of(50), &finding).join("\n"), @"
+        let finding =
+            DoctorFinding::warn("daemon", found, "provost daemon run, or any other command");
+        insta::assert_snapshot!(lines(Paint::OFF, Screen::with_columns(50), &finding).join("\n"), @"
         warn  daemon       the daemon does not run and
                            will be started by the next
                            command

@@ -7,8 +7,8 @@ use provost_core::{
 };
 
 use super::{
-    Fit, Paint, Screen, Table, Tone, age, spell_times,
-    text::{clean, clip},
+    ColumnFit, Paint, Screen, Table, Tone, age, expand_durations,
+    text::{clip, escape_line},
 };
 
 /// The maximum width of a name if no terminal limits it.
@@ -18,26 +18,26 @@ const NAME_WIDTH: usize = 32;
 const NOTE_WIDTH: usize = 60;
 
 /// The columns of the list, and how a narrow terminal may shorten each.
-const HEAD: [(&str, Fit); 7] = [
-    ("ID", Fit::Whole),
-    ("NAME", Fit::Start),
-    ("STATE", Fit::Whole),
-    ("AGENT", Fit::Start),
-    ("CHECKS", Fit::Whole),
-    ("SINCE", Fit::Whole),
-    ("NOTE", Fit::Start),
+const HEAD: [(&str, ColumnFit); 7] = [
+    ("ID", ColumnFit::Whole),
+    ("NAME", ColumnFit::Start),
+    ("STATE", ColumnFit::Whole),
+    ("AGENT", ColumnFit::Start),
+    ("CHECKS", ColumnFit::Whole),
+    ("SINCE", ColumnFit::Whole),
+    ("NOTE", ColumnFit::Start),
 ];
 
 /// The columns that a narrow terminal leaves out, in this order. The id and the state always stay.
-const SPARE: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
+const OPTIONAL_COLUMNS: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
 /// The number of digits in a short id.
-const SHORT: usize = 8;
+const SHORT_ID_DIGITS: usize = 8;
 
 /// Returns the last digits of an id, which are the random ones.
-pub(crate) fn short(id: &str) -> String {
+pub(crate) fn short_id(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
-    clean(&digits[digits.len().saturating_sub(SHORT)..].iter().collect::<String>())
+    escape_line(&digits[digits.len().saturating_sub(SHORT_ID_DIGITS)..].iter().collect::<String>())
 }
 
 /// Lists sessions, problems first, then by how new their state is.
@@ -49,15 +49,15 @@ pub(crate) fn session_lines(
 ) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
     let at_most = |width: usize| screen.columns().unwrap_or(width);
-    let mut table = Table::new(&HEAD).sparing(SPARE);
+    let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
-        let (tone, state) = state_words(row);
+        let (tone, state) = describe_state(row);
         table.row([
-            (Tone::Bold, short(&row.id)),
-            (Tone::Plain, clip(&clean(&row.name), at_most(NAME_WIDTH))),
+            (Tone::Bold, short_id(&row.id)),
+            (Tone::Plain, clip(&escape_line(&row.name), at_most(NAME_WIDTH))),
             (tone, state),
-            (Tone::Plain, clip(&clean(&row.agent), at_most(NAME_WIDTH))),
-            checks(row),
+            (Tone::Plain, clip(&escape_line(&row.agent), at_most(NAME_WIDTH))),
+            checks_cell(row),
             (Tone::Dim, age(now_ms, row.since)),
             (Tone::Plain, clip(&note(row), at_most(NOTE_WIDTH))),
         ]);
@@ -72,11 +72,11 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
             0 => String::new(),
             waiting => format!(" ({waiting} waiting)"),
         };
-        let detail = clean(&shortage.detail);
+        let detail = escape_line(&shortage.detail);
         if shortage.resource == Resource::Git.as_str() {
             return format!("{}  {detail}{waiting}", paint.paint(Tone::Warn, "waiting for git"));
         }
-        let name = clean(&shortage.resource.replace('_', " "));
+        let name = escape_line(&shortage.resource.replace('_', " "));
         let label = paint.paint(Tone::Warn, &format!("short of {name}"));
         format!("{label}  {detail}{waiting}")
     };
@@ -84,15 +84,15 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
 }
 
 /// Describes a state with its cause, and returns the tone for it.
-pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
+pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
     let words = match row.state.as_str() {
-        _ if is_unseen(row) => "turns unseen".to_owned(),
+        _ if has_unseen_turns(row) => "turns unseen".to_owned(),
         _ if is_interrupted(row) => "interrupted".to_owned(),
         "working" if is_flagged(row, Flag::Starting.word()) => "starting".to_owned(),
-        state => clean(&state.replace('_', " ")),
+        state => escape_line(&state.replace('_', " ")),
     };
     let words = match &row.cause {
-        Some(cause) => format!("{words} ({})", clean(&cause.replace('_', " "))),
+        Some(cause) => format!("{words} ({})", escape_line(&cause.replace('_', " "))),
         None => words,
     };
     let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
@@ -101,7 +101,7 @@ pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
 }
 
 /// Whether a session is known only to run. Its turns cannot be observed, so its facts say that it is idle.
-pub(crate) fn is_unseen(row: &SessionRow) -> bool {
+pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnseen.word())
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn awaits_user(row: &SessionRow) -> bool {
 }
 
 /// Returns the process of a finished session that still runs. Processes of external agents do not count.
-pub(crate) fn left_alive(row: &SessionRow) -> Option<i32> {
+pub(crate) fn leftover_pid(row: &SessionRow) -> Option<i32> {
     if !row.terminal || is_flagged(row, Flag::Adopted.word()) {
         return None;
     }
@@ -125,37 +125,38 @@ pub(crate) fn left_alive(row: &SessionRow) -> Option<i32> {
 }
 
 /// Describes in one line the outcome of a session, and how its process ended.
-pub(crate) fn outcome(paint: Paint, row: &SessionRow) -> String {
-    let (tone, words) = state_words(row);
-    let exit = row.exit.as_ref().map(|exit| format!(", {}", ending(exit))).unwrap_or_default();
-    format!("{} {} {}{exit}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
+pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = describe_state(row);
+    let exit =
+        row.exit.as_ref().map(|exit| format!(", {}", describe_exit(exit))).unwrap_or_default();
+    format!("{} {} {}{exit}", short_id(&row.id), escape_line(&row.name), paint.paint(tone, &words))
 }
 
 /// Describes in one line what an awaited session is doing.
-pub(crate) fn under_way(paint: Paint, row: &SessionRow) -> String {
-    let (tone, words) = state_words(row);
+pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = describe_state(row);
     let setup = row.setup.as_ref().filter(|setup| setup.result == "owed" && !row.terminal);
     let check = row.checks.iter().position(|check| check.result == "owed");
     let at = match (setup, check) {
-        (Some(setup), _) => format!(": setup `{}`", clip(&clean(&setup.command), NOTE_WIDTH)),
+        (Some(setup), _) => format!(": setup `{}`", clip(&escape_line(&setup.command), NOTE_WIDTH)),
         (None, Some(at)) if row.state == "verifying" => {
-            let command = clip(&clean(&row.checks[at].command), NOTE_WIDTH);
+            let command = clip(&escape_line(&row.checks[at].command), NOTE_WIDTH);
             format!(": check {} of {} `{command}`", at + 1, row.checks.len())
         }
         (None, _) if row.terminal && !row.sealed => ", settling".to_owned(),
         (None, _) => String::new(),
     };
-    format!("{} {} {}{at}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
+    format!("{} {} {}{at}", short_id(&row.id), escape_line(&row.name), paint.paint(tone, &words))
 }
 
 /// Returns the reason for a state. Reasons from Provost contain milliseconds, which are spelled out.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
     let own = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
-    row.reason.as_deref().map(|text| if own { spell_times(text) } else { text.to_owned() })
+    row.reason.as_deref().map(|text| if own { expand_durations(text) } else { text.to_owned() })
 }
 
 /// Describes how a process ended, and whether Provost stopped it.
-pub(crate) fn ending(exit: &ExitRow) -> String {
+pub(crate) fn describe_exit(exit: &ExitRow) -> String {
     let how = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
@@ -195,13 +196,13 @@ fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
 }
 
 /// Returns the process that Provost failed to stop, if it is known.
-fn given_up(row: &SessionRow) -> Option<String> {
-    let launch = row.launches.last().filter(|launch| launch.lives())?;
+fn unstoppable_pid(row: &SessionRow) -> Option<String> {
+    let launch = row.launches.last().filter(|launch| launch.may_be_running())?;
     let pid = launch.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
     (launch.stop.as_deref() == Some("given_up")).then_some(pid)
 }
 
-fn checks(row: &SessionRow) -> (Tone, String) {
+fn checks_cell(row: &SessionRow) -> (Tone, String) {
     if row.checks.is_empty() {
         return (Tone::Dim, "-".to_owned());
     }
@@ -219,36 +220,37 @@ fn note(row: &SessionRow) -> String {
     if !row.terminal
         && let Some(request) = row.requests.first()
     {
-        return clean(&format!("{}: {}", request.kind, request.title));
+        return escape_line(&format!("{}: {}", request.kind, request.title));
     }
-    if let Some(pid) = given_up(row) {
+    if let Some(pid) = unstoppable_pid(row) {
         return format!("could not be stopped, still alive: pid {pid}");
     }
     if let Some(limited) = &row.limited {
-        return clean(&format!("limited: {}", limited.detail));
+        return escape_line(&format!("limited: {}", limited.detail));
     }
     if let Some(why) = &row.retrying {
-        return clean(&format!("retrying: {why}"));
+        return escape_line(&format!("retrying: {why}"));
     }
     if let Some(shortage) = &row.shortage {
-        return clean(&format!("waiting: {}", shortage.detail));
+        return escape_line(&format!("waiting: {}", shortage.detail));
     }
     if is_flagged(row, "output_limit") {
-        return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
+        return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
     }
-    if left_alive(row).is_none()
+    if leftover_pid(row).is_none()
         && row.resolution.is_none()
         && let Some(late) = row.late_claims.last()
     {
-        return clean(&format!("late claim: {}", late.claim));
+        return escape_line(&format!("late claim: {}", late.claim));
     }
     let progress = if row.terminal { None } else { row.progress.as_ref() };
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
     let crashed = row.cause.as_deref() == Some("crash");
-    let crash = if crashed { row.exit.as_ref().map(ending) } else { None };
-    let text = reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| clean(&text));
+    let crash = if crashed { row.exit.as_ref().map(describe_exit) } else { None };
+    let text =
+        reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| escape_line(&text));
     let note = [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    match left_alive(row) {
+    match leftover_pid(row) {
         Some(pid) if note.is_empty() => format!("process still alive, pid {pid}"),
         Some(pid) => format!("process still alive, pid {pid} · {note}"),
         None => note,
@@ -402,11 +404,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn problems_come_first_and_nothing_foreign_gets_through() {
+    fn list_puts_problems_first_and_escapes_text() {
         let hostile = session("evil\u{1b}]0;x\u{7}\u{202e}", "working");
         let done = ended("done", "completed");
         let rows = vec![done, hostile, failed(), asking()];
-        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
+        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::UNLIMITED, 61_000, rows).join("\n"), @"
         ID        NAME                STATE                  AGENT    CHECKS  SINCE  NOTE
         deadbeef  painter             needs input            command  -       1m     question: a colour
         deadbeef  fixer               failed (verification)  command  0/1     1m     late claim: completed
@@ -415,13 +417,13 @@ pub(crate) mod tests {
         ");
     }
     #[test]
-    fn a_list_fits_the_terminal_and_keeps_ids_and_states() {
+    fn list_fits_the_terminal() {
         let long =
             "the whole long story of what was changed, and why it had to be changed like that";
         let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
         let named = session("a-name-that-somebody-thought-about", "working");
         let rows = vec![failed(), told, named];
-        let lines = session_lines(Paint::OFF, Screen::of(80), 61_000, rows.clone());
+        let lines = session_lines(Paint::OFF, Screen::with_columns(80), 61_000, rows.clone());
         assert!(lines.iter().all(|line| super::super::text::width(line) <= 80), "{lines:#?}");
         insta::assert_snapshot!(lines.join("\n"), @"
         ID        NAME         STATE                  AGENT    CHECKS  SINCE  NOTE
@@ -429,16 +431,16 @@ pub(crate) mod tests {
         deadbeef  told         working                command  -       1m     the whole…
         deadbeef  a-name-tha…  working                command  -       1m
         ");
-        let wide = session_lines(Paint::OFF, Screen::of(200), 61_000, rows).join("\n");
+        let wide = session_lines(Paint::OFF, Screen::with_columns(200), 61_000, rows).join("\n");
         assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
     }
 
     #[test]
-    fn a_narrow_list_leaves_out_columns_before_it_breaks_a_line() {
+    fn narrow_list_leaves_out_columns() {
         let long = "the whole long story of what was changed, and why";
         let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
         let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
-        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::of(60), 61_000, rows.clone()).join("\n"), @"
+        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::with_columns(60), 61_000, rows.clone()).join("\n"), @"
         ID        NAME       STATE                  SINCE  NOTE
         deadbeef  fixer      failed (verification)  1m     late cla…
         deadbeef  told       working                1m     the whol…
@@ -446,7 +448,8 @@ pub(crate) mod tests {
         ");
         // An id and the longest state with its cause are narrower than this.
         for columns in 40..=200 {
-            let lines = session_lines(Paint::OFF, Screen::of(columns), 61_000, rows.clone());
+            let lines =
+                session_lines(Paint::OFF, Screen::with_columns(columns), 61_000, rows.clone());
             let fits = lines.iter().all(|line| super::super::text::width(line) <= columns);
             assert!(fits, "{columns}: {lines:#?}");
             assert!(lines[1].contains("deadbeef") && lines[1].contains("failed (verification)"));
@@ -454,7 +457,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_process_that_could_not_be_ended_is_said_first() {
+    fn unstoppable_process_is_noted_first() {
         let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
         row.flags = vec!["not_verified_gone".to_owned()];
         row.launches[0].stop = Some("given_up".to_owned());
@@ -465,7 +468,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_not_helped_by_another_limit() {
+    fn full_disk_does_not_suggest_a_limit() {
         let full = "the disk of /h is full: free some space and it resumes by itself";
         let row = SessionRow {
             flags: vec!["no_room".to_owned()],
@@ -476,7 +479,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_crash_says_how() {
+    fn crash_note_shows_the_exit() {
         let exit = ExitRow { code: Some(3), signal: None, by: "itself".to_owned() };
         let crashed = SessionRow {
             cause: Some("crash".to_owned()),
@@ -488,7 +491,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_what_is_done_and_how_it_came_out() {
+    fn wait_shows_progress_and_outcome() {
         let exit = ExitRow { code: Some(4), signal: None, by: "itself".to_owned() };
         let crashed = SessionRow {
             cause: Some("crash".to_owned()),
@@ -496,14 +499,14 @@ pub(crate) mod tests {
             terminal: true,
             ..session("vis2", "failed")
         };
-        assert_eq!(outcome(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
-        assert_eq!(under_way(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
+        assert_eq!(outcome_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
+        assert_eq!(progress_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
         let mut verifying = SessionRow { terminal: false, ..failed() };
         (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
         let owed = CheckRow { result: "owed".to_owned(), ..verifying.checks[0].clone() };
         verifying.checks.push(owed);
         let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
-        assert_eq!(under_way(Paint::OFF, &verifying), words);
+        assert_eq!(progress_line(Paint::OFF, &verifying), words);
         let setup = provost_api::SetupRow {
             command: "make\tdeps".to_owned(),
             result: "owed".to_owned(),
@@ -511,11 +514,11 @@ pub(crate) mod tests {
             output: "checks/x".to_owned(),
         };
         let starting = SessionRow { setup: Some(setup), ..session("x", "starting") };
-        assert_eq!(under_way(Paint::OFF, &starting), "deadbeef x starting: setup `make␉deps`");
+        assert_eq!(progress_line(Paint::OFF, &starting), "deadbeef x starting: setup `make␉deps`");
     }
 
     #[test]
-    fn a_time_limit_is_said_in_words_and_other_reasons_are_left_alone() {
+    fn only_time_limit_reasons_are_expanded() {
         let text = "the time limit of 600000 ms was reached";
         let timed = SessionRow {
             cause: Some("timeout".to_owned()),

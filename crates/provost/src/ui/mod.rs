@@ -1,62 +1,64 @@
 //! All output. Results go to standard output, messages to standard error; nothing else prints.
 
 mod age;
-mod card;
 mod config;
 mod contract;
-mod cycle;
+mod describe_run;
+mod detail;
 mod doctor;
 mod event;
 mod graph;
+mod history;
 mod list;
 mod paint;
-mod past;
 mod run;
 mod run_graph;
-mod run_words;
 mod screen;
 mod table;
-mod task;
+mod team;
+mod team_overview;
 mod text;
-mod unknown;
+mod unknown_holders;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use provost_api::{ApiError, Code, ErrorBody};
+use provost_api::{ApiError, ErrorBody, ErrorCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use age::{age, ago, size, span, spell_times};
-pub(crate) use card::{card, overview, requests, why};
+pub(crate) use age::{age, ago, expand_durations, format_duration, format_size};
 pub(crate) use config::config_table;
-pub(crate) use contract::contract_card;
-pub(crate) use cycle::cycle_card;
-pub(crate) use doctor::{Finding, Level, finding_lines};
+pub(crate) use contract::contract_detail;
+pub(crate) use describe_run::{describe_run_event, review_finding_lines, run_event_line};
+pub(crate) use detail::{overview, requests, session_detail, why_lines};
+pub(crate) use doctor::{DoctorFinding, FindingLevel, finding_lines};
 pub(crate) use event::EventLines;
-pub(crate) use graph::{Extent, GraphRow, graph_lines};
+pub(crate) use graph::{GraphExtent, GraphTaskRow, graph_lines};
+pub(crate) use history::{
+    audit_lines, history_header, history_lines, hit_lines, metrics_lines, team_figure_lines,
+};
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
-    awaits_user, ending, is_interrupted, is_unseen, outcome, reason, session_lines, short,
-    shortage_lines, state_words, under_way,
+    awaits_user, describe_exit, describe_state, has_unseen_turns, is_interrupted, outcome_line,
+    progress_line, reason, session_lines, short_id, shortage_lines,
 };
-pub(crate) use paint::{Paint, Tone, Wish};
-pub(crate) use past::{audit_lines, hit_lines, metrics, past_head, past_lines, task_figures};
+pub(crate) use paint::{ColorInputs, Paint, Tone};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
 pub(crate) use run::{
-    Beside, approval_commands, approval_words, run_card, run_line, run_lines, why_run,
+    RunExtras, approval_commands, describe_approval, run_detail, run_line, run_lines, why_run_lines,
 };
 pub(crate) use run_graph::task_rows;
-pub(crate) use run_words::{run_event, run_findings, run_words};
-pub(crate) use screen::{Screen, together};
-pub(crate) use table::{Fit, Table};
-pub(crate) use task::{
-    criterion_lines, draft_lines, for_operator_lines, heartbeat_lines, loop_lines, message_changed,
-    message_lines, task_card, task_changed, task_lines,
+pub(crate) use screen::{Screen, unbreakable};
+pub(crate) use table::{ColumnFit, Table};
+pub(crate) use team::{
+    criterion_lines, draft_lines, for_operator_lines, heartbeat_lines, loop_lines,
+    message_change_line, message_lines, team_change_lines, team_detail, team_lines,
 };
-pub(crate) use text::{clean, clean_block, clip, escape_json};
-pub(crate) use unknown::unknown_lines;
+pub(crate) use team_overview::team_overview;
+pub(crate) use text::{clip, escape_block, escape_json, escape_line};
+pub(crate) use unknown_holders::unknown_lines;
 
 use crate::error::Error;
 
@@ -67,14 +69,14 @@ pub(crate) struct Ui {
     /// Colors of standard output.
     pub(crate) paint: Paint,
     /// Colors of standard error.
-    pub(crate) talk_paint: Paint,
+    pub(crate) notice_paint: Paint,
 }
 
 impl Ui {
     /// Prints one line of the result.
     pub(crate) fn line(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::output)
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::from_write_error)
     }
 
     pub(crate) fn lines(&self, lines: &[String]) -> Result<(), Error> {
@@ -87,18 +89,18 @@ impl Ui {
     /// Prints bytes unchanged.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::output)
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::from_write_error)
     }
 
     /// Copies a whole JSON reply through as it arrives.
     pub(crate) fn copy(&self, from: &mut impl io::Read) -> Result<(), Error> {
         if io::stdout().is_terminal() {
-            let text = io::read_to_string(from).map_err(Error::output)?;
+            let text = io::read_to_string(from).map_err(Error::from_write_error)?;
             return self.line(&escape_json(&text));
         }
         let mut out = io::stdout().lock();
-        io::copy(from, &mut out).and_then(|_| out.flush()).map_err(Error::output)?;
-        out.write_all(b"\n").map_err(Error::output)
+        io::copy(from, &mut out).and_then(|_| out.flush()).map_err(Error::from_write_error)?;
+        out.write_all(b"\n").map_err(Error::from_write_error)
     }
 
     /// Prints one JSON value on one line.
@@ -109,7 +111,7 @@ impl Ui {
 
     /// Prints the result object of a command, with suggested next commands.
     pub(crate) fn result(&self, mut value: Value, next: &[String]) -> Result<(), Error> {
-        lead_somewhere(next);
+        assert_valid_hints(next);
         if let Value::Object(fields) = &mut value {
             fields.entry("ok").or_insert(json!(true));
             fields.entry("next").or_insert(json!(next));
@@ -118,68 +120,68 @@ impl Ui {
     }
 
     /// Prints a message to standard error. Errors are ignored, because the terminal may be closed.
-    pub(crate) fn talk(&self, text: &str) {
+    pub(crate) fn notice(&self, text: &str) {
         drop(writeln!(io::stderr().lock(), "{text}"));
     }
 
     /// Suggests next commands to the user.
     pub(crate) fn next(&self, commands: &[String]) {
-        lead_somewhere(commands);
+        assert_valid_hints(commands);
         if !self.json && !commands.is_empty() {
-            let lines = next_lines(Screen::talk(), commands);
-            self.talk(&self.talk_paint.paint(Tone::Dim, &lines.join("\n")));
+            let lines = next_lines(Screen::stderr(), commands);
+            self.notice(&self.notice_paint.paint(Tone::Dim, &lines.join("\n")));
         }
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        let mark = self.talk_paint.paint(Tone::Warn, "warning:");
-        let text = clean_block(text);
+        let mark = self.notice_paint.paint(Tone::Warn, "warning:");
+        let text = escape_block(text);
         let lines = text.lines().enumerate().map(|(at, line)| match at {
             0 => format!("{mark} {line}"),
             _ => format!("  {line}"),
         });
-        self.talk(&wrap_all(Screen::talk(), lines).join("\n"));
+        self.notice(&wrap_all(Screen::stderr(), lines).join("\n"));
     }
 
     /// Reports the failure of a command, and returns its exit code.
-    pub(crate) fn fail(&self, error: &Error) -> u8 {
+    pub(crate) fn report_error(&self, error: &Error) -> u8 {
         match error {
             Error::PipeClosed => 0,
-            Error::Api(error) => self.fail_api(error),
+            Error::Api(error) => self.report_api_error(error),
             Error::Output(why) => {
                 let message = format!("cannot write the output: {why}");
-                self.fail_api(&ApiError::new(Code::Storage, message))
+                self.report_api_error(&ApiError::new(ErrorCode::Storage, message))
             }
         }
     }
 
-    fn fail_api(&self, error: &ApiError) -> u8 {
-        lead_somewhere(&error.next);
+    fn report_api_error(&self, error: &ApiError) -> u8 {
+        assert_valid_hints(&error.next);
         if self.json {
             let body = ErrorBody::from(error.clone());
             // The exit code still reports the failure if the output cannot be written.
             drop(self.value(&body));
         } else {
-            self.talk(&error_lines(self.talk_paint, Screen::talk(), error).join("\n"));
+            self.notice(&error_lines(self.notice_paint, Screen::stderr(), error).join("\n"));
         }
         error.code.exit_code()
     }
 }
 
 /// Fails every test that shows an invalid command as a hint.
-fn lead_somewhere(next: &[String]) {
-    let stray = || next.iter().find(|command| !crate::cli::takes(command));
+fn assert_valid_hints(next: &[String]) {
+    let stray = || next.iter().find(|command| !crate::cli::is_valid_hint(command));
     debug_assert!(stray().is_none(), "a hint is not a valid command: {:?}", stray());
 }
 
 /// Shows a parser error, or the requested help. An error repeats the user's input, which may
 /// contain terminal escapes.
-pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
+pub(crate) fn print_parser_error(error: &clap::Error) -> io::Result<()> {
     if !error.use_stderr() {
         return error.print();
     }
-    let text = clean_block(error.render().to_string().trim_end());
-    let lines = wrap_all(Screen::talk(), text.lines().map(str::to_owned));
+    let text = escape_block(error.render().to_string().trim_end());
+    let lines = wrap_all(Screen::stderr(), text.lines().map(str::to_owned));
     writeln!(io::stderr(), "{}", lines.join("\n"))
 }
 
@@ -187,14 +189,14 @@ pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
 const HANG: usize = 2;
 
 fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
-    let message = clean_block(&error.message);
+    let message = escape_block(&error.message);
     let mut lines = message.lines();
     let what = lines.next().unwrap_or_default();
     let mut shown = vec![format!("{} {what}", paint.paint(Tone::Bad, "error:"))];
     shown.extend(lines.map(|line| format!("  {line}")));
     let mut shown = wrap_all(screen, shown);
     // A command stays on one line, so that it can be copied.
-    let next = error.next.iter().map(|next| format!("  next: {}", clean(next)));
+    let next = error.next.iter().map(|next| format!("  next: {}", escape_line(next)));
     shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
     shown
 }
@@ -206,7 +208,7 @@ fn wrap_all(screen: Screen, lines: impl IntoIterator<Item = String>) -> Vec<Stri
 /// Puts commands on one line if they fit, otherwise each on its own.
 fn next_lines(screen: Screen, commands: &[String]) -> Vec<String> {
     let (head, below) = ("next: ", "      ");
-    let commands: Vec<String> = commands.iter().map(|command| clean(command)).collect();
+    let commands: Vec<String> = commands.iter().map(|command| escape_line(command)).collect();
     let one = format!("{head}{}", commands.join("  ·  "));
     if screen.columns().is_none_or(|columns| text::width(&one) <= columns) {
         return vec![one];
@@ -220,10 +222,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_and_what_next() {
-        let error = ApiError::new(Code::NotFound, "no session \"x\u{1b}[2J\"\nthere are two")
+    fn error_shows_message_and_next_commands() {
+        let error = ApiError::new(ErrorCode::NotFound, "no session \"x\u{1b}[2J\"\nthere are two")
             .next("provost ls");
-        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::ENDLESS, &error).join("\n"), @r#"
+        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::UNLIMITED, &error).join("\n"), @r#"
         error: no session "x␛[2J"
           there are two
           next: provost ls
@@ -231,10 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_wraps_but_its_commands_do_not() {
-        let error = ApiError::new(Code::Refused, "the session has ended and takes no more of it")
-            .next("provost resolve deadbeef --as accepted --because TEXT");
-        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::of(40), &error).join("\n"), @"
+    fn error_wraps_but_its_commands_do_not() {
+        let error =
+            ApiError::new(ErrorCode::Refused, "the session has ended and takes no more of it")
+                .next("provost resolve deadbeef --as accepted --because TEXT");
+        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::with_columns(40), &error).join("\n"), @"
         error: the session has ended and takes
           no more of it
           next: provost resolve deadbeef --as accepted --because TEXT
@@ -242,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_do_not_fit_on_a_line_have_one_each() {
+    fn next_commands_that_do_not_fit_are_split() {
         let commands = ["provost status deadbeef", "provost logs deadbeef -f"].map(str::to_owned);
-        assert_eq!(next_lines(Screen::of(80), &commands).len(), 1);
+        assert_eq!(next_lines(Screen::with_columns(80), &commands).len(), 1);
         assert_eq!(
-            next_lines(Screen::of(40), &commands),
+            next_lines(Screen::with_columns(40), &commands),
             ["next: provost status deadbeef", "      provost logs deadbeef -f"]
         );
     }

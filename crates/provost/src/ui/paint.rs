@@ -23,7 +23,7 @@ pub(crate) struct Paint {
 
 /// The inputs that decide about colors for one output.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ColorInputs {
     pub(crate) configured: Color,
     /// `NO_COLOR` is set, and no variable of Provost overrides it.
     pub(crate) no_color: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Wish {
 impl Paint {
     pub(crate) const OFF: Paint = Paint { on: false };
 
-    pub(crate) fn by(wish: Wish) -> Self {
+    pub(crate) fn from_inputs(wish: ColorInputs) -> Self {
         let on = match wish.configured {
             Color::Auto => wish.terminal && !wish.no_color,
             Color::Always => !wish.no_color,
@@ -70,9 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_need_a_terminal_or_a_wish() {
-        let on =
-            |configured, no_color, terminal| Paint::by(Wish { configured, no_color, terminal }).on;
+    fn colors_need_a_terminal_or_a_setting() {
+        let on = |configured, no_color, terminal| {
+            Paint::from_inputs(ColorInputs { configured, no_color, terminal }).on
+        };
         assert!(on(Color::Auto, false, true));
         assert!(!on(Color::Auto, true, true));
         assert!(!on(Color::Auto, false, false));
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_painted_text_ends_its_colour() {
+    fn painted_text_resets_its_color() {
         let paint = Paint { on: true };
         assert_eq!(paint.paint(Tone::Good, "x"), "\u{1b}[32mx\u{1b}[0m");
         assert_eq!(paint.paint(Tone::Plain, "x"), "x");

@@ -1,14 +1,14 @@
 //! Runs: the detail view of one, and the list.
 
-use provost_api::{FindingRow, GraphRow, RunRow, RunSessionRow};
+use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow};
 
 use super::{
-    Extent, Fit, Paint, Screen, Table, Tone, age, ago,
-    card::Card,
+    ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
+    detail::DetailView,
     graph_lines,
-    run_graph::{counts_words, merged_of_all, queue_words, task_rows},
-    short,
-    text::{clean, clip},
+    run_graph::{describe_counts, describe_queue, merged_fraction, task_rows},
+    short_id,
+    text::{clip, escape_line},
 };
 
 /// The maximum width of a text on one line.
@@ -18,20 +18,20 @@ const LINE_WIDTH: usize = 120;
 const NAME_WIDTH: usize = 32;
 
 /// The columns of the list, and how a narrow terminal may shorten each.
-const HEAD: [(&str, Fit); 7] = [
-    ("RUN", Fit::Whole),
-    ("NAME", Fit::Start),
-    ("STATE", Fit::Whole),
-    ("STAGE", Fit::Whole),
-    ("CHECKS", Fit::Whole),
-    ("SINCE", Fit::Whole),
-    ("GOAL", Fit::Start),
+const HEAD: [(&str, ColumnFit); 7] = [
+    ("RUN", ColumnFit::Whole),
+    ("NAME", ColumnFit::Start),
+    ("STATE", ColumnFit::Whole),
+    ("STAGE", ColumnFit::Whole),
+    ("CHECKS", ColumnFit::Whole),
+    ("SINCE", ColumnFit::Whole),
+    ("GOAL", ColumnFit::Start),
 ];
 
 /// The indentation of a plan in the view.
 const INDENT: usize = 2;
 
-const SPARE: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
+const OPTIONAL_COLUMNS: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
 /// Lists runs: those that need the user first, then the active ones.
 pub(crate) fn run_lines(
@@ -42,22 +42,22 @@ pub(crate) fn run_lines(
 ) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
     let at_most = |width: usize| screen.columns().unwrap_or(width);
-    let mut table = Table::new(&HEAD).sparing(SPARE);
+    let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
-        let (tone, state) = run_state(row);
+        let (tone, state) = describe_run_state(row);
         let passed = row.checks.iter().filter(|check| check.result == "passed").count();
         let checks = match row.checks.len() {
             0 => "-".to_owned(),
             all => format!("{passed}/{all}"),
         };
         table.row([
-            (Tone::Bold, short(&row.id)),
-            (Tone::Plain, clip(&clean(&row.name), at_most(NAME_WIDTH))),
+            (Tone::Bold, short_id(&row.id)),
+            (Tone::Plain, clip(&escape_line(&row.name), at_most(NAME_WIDTH))),
             (tone, state),
             (Tone::Plain, stage(row)),
             (if row.proved { Tone::Good } else { Tone::Plain }, checks),
             (Tone::Dim, age(now_ms, row.since)),
-            (Tone::Plain, clip(&clean(&row.goal), at_most(LINE_WIDTH))),
+            (Tone::Plain, clip(&escape_line(&row.goal), at_most(LINE_WIDTH))),
         ]);
     }
     table.lines(paint, screen)
@@ -79,7 +79,7 @@ pub(crate) fn is_interrupted(row: &RunRow) -> bool {
 }
 
 /// Describes a run's state with its cause, and returns the tone for it.
-pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
+pub(crate) fn describe_run_state(row: &RunRow) -> (Tone, String) {
     let asks =
         !row.terminal && (row.requests.iter().any(|one| one.blocking) || is_interrupted(row));
     let tone = match row.state.as_str() {
@@ -92,61 +92,70 @@ pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
     let state = match (asks, row.awaits_approval) {
         (true, _) => "needs input".to_owned(),
         (false, true) => "needs approval".to_owned(),
-        (false, false) => words(&row.state),
+        (false, false) => spaced(&row.state),
     };
-    let cause = row.cause.as_deref().map(|cause| format!(" ({})", words(cause)));
+    let cause = row.cause.as_deref().map(|cause| format!(" ({})", spaced(cause)));
     (tone, state + &cause.unwrap_or_default())
 }
 
 /// Returns the stage, and during the tasks stage how many tasks are merged.
 fn stage(row: &RunRow) -> String {
     let counts = if row.stage == "tasks" { row.tasks.as_ref() } else { None };
-    let counts = counts.map(|counts| format!(" {}", merged_of_all(counts)));
-    words(&row.stage) + &counts.unwrap_or_default()
+    let counts = counts.map(|counts| format!(" {}", merged_fraction(counts)));
+    spaced(&row.stage) + &counts.unwrap_or_default()
 }
 
 /// Describes the status of a run in one line.
 pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
-    let (tone, state) = run_state(row);
+    let (tone, state) = describe_run_state(row);
     let stage = if row.terminal { String::new() } else { format!(", {}", stage(row)) };
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
-    let detail = detail.map(|detail| format!(": {}", clip(&clean(detail), LINE_WIDTH)));
+    let detail = detail.map(|detail| format!(": {}", clip(&escape_line(detail), LINE_WIDTH)));
     let state = paint.paint(tone, &state);
-    format!("{} {} {state}{stage}{}", short(&row.id), clean(&row.name), detail.unwrap_or_default())
+    format!(
+        "{} {} {state}{stage}{}",
+        short_id(&row.id),
+        escape_line(&row.name),
+        detail.unwrap_or_default()
+    )
 }
 
 /// Explains the state of a run.
-pub(crate) fn why_run(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
-    let (tone, state) = run_state(row);
-    let session = row.why_session.as_deref().map(|id| format!(" (session {})", short(id)));
-    let why = format!("{}{}", clean(&row.why), session.unwrap_or_default());
+pub(crate) fn why_run_lines(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
+    let (tone, state) = describe_run_state(row);
+    let session = row.why_session.as_deref().map(|id| format!(" (session {})", short_id(id)));
+    let why = format!("{}{}", escape_line(&row.why), session.unwrap_or_default());
     screen.wrap(&format!("{}: {why}", paint.paint(tone, &state)), 2)
 }
 
 /// Further data shown with a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct RunExtras<'a> {
     /// Its plan, if it has one.
-    pub(crate) graph: Option<&'a GraphRow>,
+    pub(crate) graph: Option<&'a RunGraphRow>,
     /// When the last event happened, if known.
     pub(crate) heard: Option<i64>,
 }
 
 /// Shows a run in detail.
-pub(crate) fn run_card(
+pub(crate) fn run_detail(
     paint: Paint,
     screen: Screen,
     now_ms: i64,
     row: &RunRow,
-    beside: Beside<'_>,
+    beside: RunExtras<'_>,
 ) -> Vec<String> {
-    let mut card = Card::new(paint, screen, now_ms);
-    card.line(&format!("{} · run {}", paint.paint(Tone::Bold, &clean(&row.name)), clean(&row.id)));
-    let (tone, state) = run_state(row);
+    let mut card = DetailView::new(paint, screen, now_ms);
+    card.line(&format!(
+        "{} · run {}",
+        paint.paint(Tone::Bold, &escape_line(&row.name)),
+        escape_line(&row.id)
+    ));
+    let (tone, state) = describe_run_state(row);
     let since = paint.paint(Tone::Dim, &format!("since {}", ago(now_ms, row.since)));
     let sealed = if row.sealed { ", sealed" } else { "" };
     card.label("state", &format!("{}{sealed} · {since}", paint.paint(tone, &state)));
-    card.label("stage", &words(&row.stage));
+    card.label("stage", &spaced(&row.stage));
     if let Some(detail) = row.detail.as_deref().filter(|detail| !detail.is_empty()) {
         card.text("reason", detail);
     }
@@ -159,22 +168,22 @@ pub(crate) fn run_card(
     }
     row.requests.iter().for_each(|request| card.request(request));
     if row.awaits_approval {
-        approval(&mut card, paint, row);
+        show_approval(&mut card, paint, row);
     }
     if let Some(graph) = beside.graph {
-        plan(&mut card, paint, screen, row, graph);
+        show_plan(&mut card, paint, screen, row, graph);
     }
     // The plan already names the sessions of its tasks.
-    let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_of_the_whole(one));
-    shown.for_each(|session| card.label("session", &session_words(session)));
+    let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_run_wide(one));
+    shown.for_each(|session| card.label("session", &describe_run_session(session)));
     for decision in &row.decisions {
         let answer = decision.answer.as_ref().map_or("a secret".to_owned(), |all| all.join("; "));
         card.text("decided", &format!("{} → {answer}", decision.question));
     }
     row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
-    row.findings.iter().for_each(|finding| finding_line(&mut card, finding));
-    landing(&mut card, row);
-    used(&mut card, row);
+    row.findings.iter().for_each(|finding| show_finding(&mut card, finding));
+    show_landing(&mut card, row);
+    show_usage(&mut card, row);
     if !row.terminal
         && let Some(heard) = beside.heard
     {
@@ -185,24 +194,24 @@ pub(crate) fn run_card(
 }
 
 /// Shows what the operator must approve, with the commands that settle it.
-fn approval(card: &mut Card, paint: Paint, row: &RunRow) {
-    let waits = approval_words(row);
+fn show_approval(card: &mut DetailView, paint: Paint, row: &RunRow) {
+    let waits = describe_approval(row);
     card.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
     let approval = row.approval.clone().unwrap_or_default();
     approval.commands.iter().for_each(|command| card.text("would run", command));
     let diff = approval.diff.as_deref().unwrap_or_default();
     for line in diff.lines() {
-        card.whole(&format!("{:INDENT$}{}", "", clean(line)));
+        card.unwrapped_line(&format!("{:INDENT$}{}", "", escape_line(line)));
     }
     approval_commands(row).iter().for_each(|command| card.command(command));
 }
 
 /// Describes what the operator must approve.
-pub(crate) fn approval_words(row: &RunRow) -> String {
+pub(crate) fn describe_approval(row: &RunRow) -> String {
     let approval = row.approval.clone().unwrap_or_default();
     match (approval.kind.as_str(), approval.commands.is_empty()) {
         ("landing", _) => {
-            let files = clip(&clean(&approval.files.join(", ")), LINE_WIDTH);
+            let files = clip(&escape_line(&approval.files.join(", ")), LINE_WIDTH);
             format!("land this change to files that control checks or agents: {files}")
         }
         (_, true) => "start work on this plan".to_owned(),
@@ -212,12 +221,12 @@ pub(crate) fn approval_words(row: &RunRow) -> String {
 
 /// Returns the commands that settle the run's pending approval.
 pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
-    let id = short(&row.id);
+    let id = short_id(&row.id);
     let approval = row.approval.clone().unwrap_or_default();
     let look = match (&approval.onto, &approval.commit) {
         // The displayed diff is truncated, so the command shows all of it.
         (Some(onto), Some(commit)) if approval.truncated => {
-            let place = provost_core::text::shell_word(&row.project);
+            let place = provost_core::text::shell_quote(&row.project);
             Some(format!("git -C {place} diff {onto} {commit}"))
         }
         (Some(_), Some(_)) => None,
@@ -228,34 +237,42 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
 }
 
 /// Shows the tasks of the plan, and the merge queue.
-fn plan(card: &mut Card, paint: Paint, screen: Screen, row: &RunRow, graph: &GraphRow) {
+fn show_plan(
+    card: &mut DetailView,
+    paint: Paint,
+    screen: Screen,
+    row: &RunRow,
+    graph: &RunGraphRow,
+) {
     if let Some(counts) = &row.tasks {
-        card.label("tasks", &counts_words(counts));
+        card.label("tasks", &describe_counts(counts));
     }
-    for line in graph_lines(paint, screen.beside(INDENT), &task_rows(graph), Extent::Folded) {
-        card.whole(&format!("{:INDENT$}{line}", ""));
+    for line in
+        graph_lines(paint, screen.narrowed_by(INDENT), &task_rows(graph), GraphExtent::Folded)
+    {
+        card.unwrapped_line(&format!("{:INDENT$}{line}", ""));
     }
-    let queue = if row.terminal { None } else { queue_words(&graph.queue) };
+    let queue = if row.terminal { None } else { describe_queue(&graph.queue) };
     if let Some(queue) = queue {
         card.label("queue", &queue);
     }
 }
 
-fn is_of_the_whole(session: &RunSessionRow) -> bool {
+fn is_run_wide(session: &RunSessionRow) -> bool {
     session.task.is_none() && session.stage != "tasks"
 }
 
-fn session_words(session: &RunSessionRow) -> String {
+fn describe_run_session(session: &RunSessionRow) -> String {
     let state = match session.state.as_deref() {
-        Some(state) => words(state),
+        Some(state) => spaced(state),
         None if session.interrupted => "interrupted, waiting for you".to_owned(),
         None => "working".to_owned(),
     };
     let cycle = if session.cycle > 1 { format!(" {}", session.cycle) } else { String::new() };
-    format!("{} {}{cycle}: {state}", short(&session.id), words(&session.stage))
+    format!("{} {}{cycle}: {state}", short_id(&session.id), spaced(&session.stage))
 }
 
-fn finding_line(card: &mut Card, finding: &FindingRow) {
+fn show_finding(card: &mut DetailView, finding: &FindingRow) {
     let place = match (&finding.file, finding.line) {
         (Some(file), Some(line)) => format!(" ({file}:{line})"),
         (Some(file), None) => format!(" ({file})"),
@@ -265,11 +282,11 @@ fn finding_line(card: &mut Card, finding: &FindingRow) {
     card.text("finding", &format!("{fate}, {}: {}{place}", finding.severity, finding.title));
 }
 
-fn landing(card: &mut Card, row: &RunRow) {
+fn show_landing(card: &mut DetailView, row: &RunRow) {
     if let Some(commit) = &row.commit {
         let proved = if row.proved { ", every check passed on its tree" } else { "" };
         let commit = commit.get(..12).unwrap_or(commit);
-        card.label("commit", &format!("{}{proved}", clean(commit)));
+        card.label("commit", &format!("{}{proved}", escape_line(commit)));
     }
     let target = row.target.as_deref().unwrap_or("no branch");
     let text = match (&row.landing.branch, row.landing.merged) {
@@ -277,11 +294,11 @@ fn landing(card: &mut Card, row: &RunRow) {
         (Some(branch), false) => format!("on branch {branch}"),
         (None, _) => format!("as {}, from {target}", row.landing.mode),
     };
-    card.label(if row.landing.done { "landed" } else { "lands" }, &clean(&text));
+    card.label(if row.landing.done { "landed" } else { "lands" }, &escape_line(&text));
     if let Some(pull) = &row.landing.pull_request {
         let checks =
             pull.checks.as_deref().map_or(String::new(), |said| format!(", checks {said}"));
-        card.label("pull request", &clean(&format!("{}{checks}", pull.url)));
+        card.label("pull request", &escape_line(&format!("{}{checks}", pull.url)));
         if pull.left_out > 0 {
             let text = format!(
                 "{} comments of users without write access (run.comments_from)",
@@ -291,23 +308,23 @@ fn landing(card: &mut Card, row: &RunRow) {
         }
     }
     for remark in &row.landing.remarks {
-        card.label("not addressed", &clean(remark));
+        card.label("not addressed", &escape_line(remark));
     }
 }
 
-fn used(card: &mut Card, row: &RunRow) {
+fn show_usage(card: &mut DetailView, row: &RunRow) {
     if row.usage.input > 0 || row.usage.output > 0 {
         let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
         let text = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
         card.label("tokens", &text);
         if let Some(cost) = &row.cost {
-            card.label("cost", &clean(&format!("{} {}", cost.amount, cost.currency)));
+            card.label("cost", &escape_line(&format!("{} {}", cost.amount, cost.currency)));
         }
     }
 }
 
-fn words(word: &str) -> String {
-    clean(&word.replace('_', " "))
+fn spaced(word: &str) -> String {
+    escape_line(&word.replace('_', " "))
 }
 
 #[cfg(test)]
@@ -429,9 +446,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_card_says_what_was_asked_proved_and_is_open() {
-        let heard = Beside { heard: Some(1_000), graph: None };
-        let shown = run_card(Paint::OFF, Screen::ENDLESS, 61_000, &proved(), heard);
+    fn detail_shows_goal_proof_and_open_findings() {
+        let heard = RunExtras { heard: Some(1_000), graph: None };
+        let shown = run_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &proved(), heard);
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     succeeded, sealed · since 1m ago
@@ -449,7 +466,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_person_comes_first() {
+    fn runs_with_requests_come_first() {
         let request = RequestRow {
             id: "0199aa11-0000-7000-8000-0000deadbef0.q1".to_owned(),
             revision: 1,
@@ -463,7 +480,7 @@ pub(crate) mod tests {
         };
         let asking = RunRow { requests: vec![request], ..run("running") };
         let rows = vec![proved(), run("running"), asking];
-        insta::assert_snapshot!(run_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
+        insta::assert_snapshot!(run_lines(Paint::OFF, Screen::UNLIMITED, 61_000, rows).join("\n"), @"
         RUN       NAME   STATE        STAGE  CHECKS  SINCE  GOAL
         deadbeef  fixer  needs input  work   -       1m     Fix␛[2J it.
         deadbeef  fixer  running      work   -       1m     Fix␛[2J it.
@@ -491,7 +508,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn planned() -> (RunRow, GraphRow) {
+    fn planned() -> (RunRow, RunGraphRow) {
         let counts = TaskCounts { all: 4, waiting: 1, working: 1, queued: 1, merged: 1, failed: 0 };
         let left = TaskRow {
             session: Some("0199aa11-0000-7000-8000-0000deadbef1".to_owned()),
@@ -506,7 +523,7 @@ pub(crate) mod tests {
             batches: 2,
             checks: 1,
         };
-        let graph = GraphRow {
+        let graph = RunGraphRow {
             run: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
             name: "fixer".to_owned(),
             state: "running".to_owned(),
@@ -523,10 +540,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_card_of_a_plan_has_its_graph_and_its_queue() {
+    fn detail_shows_graph_and_queue() {
         let (row, graph) = planned();
-        let beside = Beside { graph: Some(&graph), heard: None };
-        let shown = run_card(Paint::OFF, Screen::of(80), 61_000, &row, beside);
+        let beside = RunExtras { graph: Some(&graph), heard: None };
+        let shown = run_detail(Paint::OFF, Screen::with_columns(80), 61_000, &row, beside);
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     running · since 1m ago
@@ -546,10 +563,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_plan_that_waits_to_be_approved_says_how() {
+    fn pending_plan_approval_shows_its_commands() {
         let (row, _) = planned();
         let row = RunRow { stage: "plan_review".to_owned(), awaits_approval: true, ..row };
-        let shown = run_card(Paint::OFF, Screen::of(80), 61_000, &row, Beside::default());
+        let shown =
+            run_detail(Paint::OFF, Screen::with_columns(80), 61_000, &row, RunExtras::default());
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     needs approval · since 1m ago

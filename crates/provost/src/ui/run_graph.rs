@@ -1,19 +1,19 @@
 //! The plan of a run: the progress of its tasks, their sessions, and the merge queue.
 
-use provost_api::{GraphRow as Graph, QueueRow, TaskCounts, TaskRow};
+use provost_api::{QueueRow, RunGraphRow as Graph, TaskCounts, TaskRow};
 
-use super::{GraphRow, short, text::clean};
+use super::{GraphTaskRow, short_id, text::escape_line};
 
 /// How many tasks of a queue are named.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Returns the drawn row of each task.
-pub(crate) fn task_rows(graph: &Graph) -> Vec<GraphRow> {
+pub(crate) fn task_rows(graph: &Graph) -> Vec<GraphTaskRow> {
     graph.tasks.iter().map(row).collect()
 }
 
-fn row(task: &TaskRow) -> GraphRow {
-    GraphRow {
+fn row(task: &TaskRow) -> GraphTaskRow {
+    GraphTaskRow {
         id: task.id.clone(),
         title: task.title.clone(),
         after: task.after.clone(),
@@ -26,16 +26,16 @@ fn row(task: &TaskRow) -> GraphRow {
 fn note(task: &TaskRow) -> String {
     let tokens = task.usage.input.saturating_add(task.usage.output);
     let parts = [
-        task.session.as_deref().map(short),
+        task.session.as_deref().map(short_id),
         task.detail.clone(),
         (tokens > 0).then(|| format!("{tokens} tokens")),
-        often(task.returns, "returned"),
-        often(task.retries, "retried"),
+        count_text(task.returns, "returned"),
+        count_text(task.retries, "retried"),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn often(times: u32, what: &str) -> Option<String> {
+fn count_text(times: u32, what: &str) -> Option<String> {
     match times {
         0 => None,
         1 => Some(what.to_owned()),
@@ -44,12 +44,12 @@ fn often(times: u32, what: &str) -> Option<String> {
 }
 
 /// Returns how many tasks are merged, as in `3/5`.
-pub(super) fn merged_of_all(counts: &TaskCounts) -> String {
+pub(super) fn merged_fraction(counts: &TaskCounts) -> String {
     format!("{}/{}", counts.merged, counts.all)
 }
 
 /// Describes the progress of the tasks.
-pub(super) fn counts_words(counts: &TaskCounts) -> String {
+pub(super) fn describe_counts(counts: &TaskCounts) -> String {
     let parts = [
         (counts.failed, "failed"),
         (counts.working, "in progress"),
@@ -62,9 +62,9 @@ pub(super) fn counts_words(counts: &TaskCounts) -> String {
 }
 
 /// Describes the merge queue. `None` before its first use.
-pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
+pub(super) fn describe_queue(queue: &QueueRow) -> Option<String> {
     let list = |what: &str, tasks: &[String]| {
-        (!tasks.is_empty()).then(|| format!("{what} {}", named(tasks)))
+        (!tasks.is_empty()).then(|| format!("{what} {}", name_list(tasks)))
     };
     let counted = |count: u32, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
@@ -82,9 +82,9 @@ pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
-fn named(tasks: &[String]) -> String {
-    let names = tasks.iter().take(NAMED).map(|task| clean(task));
-    let more = tasks.len().saturating_sub(NAMED);
+fn name_list(tasks: &[String]) -> String {
+    let names = tasks.iter().take(MAX_NAMED).map(|task| escape_line(task));
+    let more = tasks.len().saturating_sub(MAX_NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
     names.chain(more).collect::<Vec<_>>().join(", ")
 }
@@ -94,9 +94,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f1_a12_queue_without_a_check_of_its_own_counts_none() {
+    fn f1_a12_queue_without_its_own_check_counts_none() {
         let told =
-            |batches, checks| queue_words(&QueueRow { batches, checks, ..QueueRow::default() });
+            |batches, checks| describe_queue(&QueueRow { batches, checks, ..QueueRow::default() });
         assert_eq!(told(1, 0).as_deref(), Some("1 batch so far"));
         assert_eq!(told(2, 1).as_deref(), Some("2 batches and 1 check so far"));
         assert_eq!(told(0, 0), None);

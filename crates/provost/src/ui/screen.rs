@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::text::{char_width, width};
 
 /// The minimum width of wrapped text. In a narrower terminal, the terminal breaks the lines.
-const MIN_ROOM: usize = 20;
+const MIN_WRAP_WIDTH: usize = 20;
 
 /// The destination of lines: a terminal with a size, or a file or pipe without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +17,21 @@ pub(crate) struct Screen {
 impl Screen {
     /// Lines are not wrapped.
     #[cfg(test)]
-    pub(crate) const ENDLESS: Screen = Screen { columns: None, rows: None };
+    pub(crate) const UNLIMITED: Screen = Screen { columns: None, rows: None };
 
     #[cfg(test)]
-    pub(crate) fn of(columns: usize) -> Self {
+    pub(crate) fn with_columns(columns: usize) -> Self {
         Screen { columns: Some(columns), rows: None }
     }
 
     /// Reads the size of standard output.
-    pub(crate) fn output() -> Self {
-        Screen::at(std::io::stdout())
+    pub(crate) fn stdout() -> Self {
+        Screen::from_fd(std::io::stdout())
     }
 
     /// Reads the size of standard error.
-    pub(crate) fn talk() -> Self {
-        Screen::at(std::io::stderr())
+    pub(crate) fn stderr() -> Self {
+        Screen::from_fd(std::io::stderr())
     }
 
     /// Returns the number of columns, if there is a limit.
@@ -40,7 +40,7 @@ impl Screen {
     }
 
     /// Returns the screen that is left beside something of this width.
-    pub(crate) fn beside(self, width: usize) -> Self {
+    pub(crate) fn narrowed_by(self, width: usize) -> Self {
         Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)), ..self }
     }
 
@@ -49,15 +49,15 @@ impl Screen {
     /// Colors have no width and continue across a break. A word that is too long stays whole, so
     /// that a path can still be copied. So does text from [`together`].
     pub(crate) fn wrap(self, line: &str, hang: usize) -> Vec<String> {
-        let lines = match self.columns.filter(|columns| hang + MIN_ROOM <= *columns) {
-            Some(columns) if width_painted(line) > columns => wrapped(line, hang, columns),
+        let lines = match self.columns.filter(|columns| hang + MIN_WRAP_WIDTH <= *columns) {
+            Some(columns) if painted_width(line) > columns => wrap_line(line, hang, columns),
             Some(_) | None => vec![line.to_owned()],
         };
-        lines.into_iter().map(|line| line.replace(HELD, " ")).collect()
+        lines.into_iter().map(|line| line.replace(NO_BREAK_SPACE, " ")).collect()
     }
 
     /// Asks the terminal for its size. Anything else has none.
-    fn at(fd: impl AsFd) -> Self {
+    fn from_fd(fd: impl AsFd) -> Self {
         let size = rustix::termios::tcgetwinsize(fd).ok();
         let known = |length: u16| Some(usize::from(length)).filter(|length| *length > 0);
         Screen {
@@ -68,10 +68,10 @@ impl Screen {
 
     /// Returns the first lines that fit on the screen, and how many more there are. The last row is
     /// the cursor's.
-    pub(crate) fn fit(self, mut lines: Vec<String>) -> Vec<String> {
+    pub(crate) fn fit_rows(self, mut lines: Vec<String>) -> Vec<String> {
         let Some(rows) = self.rows else { return lines };
         let high = |line: &String| match self.columns {
-            Some(columns) => width_painted(line).div_ceil(columns).max(1),
+            Some(columns) => painted_width(line).div_ceil(columns).max(1),
             None => 1,
         };
         let room = rows.saturating_sub(1);
@@ -93,18 +93,18 @@ impl Screen {
 }
 
 /// Keeps the words of a text on one line. Only for text passed to [`Screen::wrap`].
-pub(crate) fn together(text: &str) -> String {
-    text.replace(' ', HELD)
+pub(crate) fn unbreakable(text: &str) -> String {
+    text.replace(' ', NO_BREAK_SPACE)
 }
 
 /// A blank that never breaks a line.
-const HELD: &str = "\u{a0}";
+const NO_BREAK_SPACE: &str = "\u{a0}";
 
-fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
+fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut current, mut used) = (String::new(), 0);
-    for (blanks, word) in words(line) {
-        let wide = width_painted(word);
+    for (blanks, word) in split_words(line) {
+        let wide = painted_width(word);
         let fits = used + blanks + wide <= columns;
         // Moving a word helps only if it fits better on the next line.
         let helps = used > hang && hang + wide <= columns;
@@ -123,7 +123,7 @@ fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
 }
 
 /// Returns every word with the number of blanks before it.
-fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+fn split_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
         let word = rest.trim_start_matches(' ');
@@ -139,7 +139,7 @@ fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Measures a text without our own colors, which are its only ESC sequences.
-fn width_painted(text: &str) -> usize {
+fn painted_width(text: &str) -> usize {
     if !text.contains('\u{1b}') {
         return width(text);
     }
@@ -160,51 +160,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_seen_at_once_is_the_beginning_and_says_how_much_more_there_is() {
+    fn fit_cuts_lines_and_counts_the_rest() {
         let screen = Screen { columns: Some(10), rows: Some(4) };
         let lines = |count: usize| (0..count).map(|no| format!("line {no}")).collect::<Vec<_>>();
-        assert_eq!(screen.fit(lines(3)), lines(3));
-        assert_eq!(screen.fit(lines(4)), ["line 0", "line 1", "… 2 more lines"]);
+        assert_eq!(screen.fit_rows(lines(3)), lines(3));
+        assert_eq!(screen.fit_rows(lines(4)), ["line 0", "line 1", "… 2 more lines"]);
         // An unwrapped command takes two rows.
         let long = vec!["provost answer".to_owned(), "line 1".to_owned(), "line 2".to_owned()];
-        assert_eq!(screen.fit(long), ["provost answer", "… 2 more lines"]);
-        assert_eq!(Screen::ENDLESS.fit(lines(99)), lines(99));
+        assert_eq!(screen.fit_rows(long), ["provost answer", "… 2 more lines"]);
+        assert_eq!(Screen::UNLIMITED.fit_rows(lines(99)), lines(99));
     }
 
     #[test]
-    fn lines_break_between_words_and_hang() {
+    fn lines_wrap_between_words() {
         let line = "  state     failed because the checks did not pass";
-        insta::assert_snapshot!(Screen::of(32).wrap(line, 12).join("\n"), @r"
+        insta::assert_snapshot!(Screen::with_columns(32).wrap(line, 12).join("\n"), @r"
           state     failed because the
                     checks did not pass
         ");
-        assert_eq!(Screen::ENDLESS.wrap(line, 12), [line]);
-        assert_eq!(Screen::of(25).wrap(line, 12), [line], "too narrow to indent");
+        assert_eq!(Screen::UNLIMITED.wrap(line, 12), [line]);
+        assert_eq!(Screen::with_columns(25).wrap(line, 12), [line], "too narrow to indent");
     }
 
     #[test]
-    fn a_long_word_stays_whole_where_it_is() {
+    fn long_word_is_not_split() {
         let line = "  in        /a/path/that/is/longer/than/the/terminal and more";
         assert_eq!(
-            Screen::of(34).wrap(line, 12),
+            Screen::with_columns(34).wrap(line, 12),
             ["  in        /a/path/that/is/longer/than/the/terminal", "            and more"]
         );
     }
 
     #[test]
-    fn words_that_belong_together_stay_so() {
-        let line = format!("one two three four {}", together("five six"));
-        assert_eq!(Screen::of(24).wrap(&line, 2), ["one two three four", "  five six"]);
-        assert_eq!(Screen::ENDLESS.wrap(&line, 2), ["one two three four five six"]);
+    fn unbreakable_text_stays_together() {
+        let line = format!("one two three four {}", unbreakable("five six"));
+        assert_eq!(Screen::with_columns(24).wrap(&line, 2), ["one two three four", "  five six"]);
+        assert_eq!(Screen::UNLIMITED.wrap(&line, 2), ["one two three four five six"]);
     }
 
     #[test]
-    fn colours_take_no_room_and_go_on() {
+    fn colors_have_no_width() {
         let line = "a \u{1b}[31mred word here and there\u{1b}[0m";
         assert_eq!(
-            Screen::of(22).wrap(line, 2),
+            Screen::with_columns(22).wrap(line, 2),
             ["a \u{1b}[31mred word here and", "  there\u{1b}[0m"]
         );
-        assert_eq!(Screen::of(26).wrap(line, 2), [line]);
+        assert_eq!(Screen::with_columns(26).wrap(line, 2), [line]);
     }
 }

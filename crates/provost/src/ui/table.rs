@@ -14,7 +14,7 @@ const MIN_WIDTH: usize = 8;
 
 /// Which part of a cell is kept in a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum ColumnFit {
     /// Everything, for ids, states and numbers.
     Whole,
     /// The start.
@@ -26,20 +26,20 @@ pub(crate) enum Fit {
 /// Rows of cells with a header. Cells must be escaped.
 #[derive(Debug)]
 pub(crate) struct Table {
-    head: Vec<(&'static str, Fit)>,
+    head: Vec<(&'static str, ColumnFit)>,
     /// The columns that may be left out, in this order.
-    spare: &'static [&'static str],
+    optional: &'static [&'static str],
     rows: Vec<Vec<(Tone, String)>>,
 }
 
 impl Table {
-    pub(crate) fn new(head: &[(&'static str, Fit)]) -> Self {
-        Table { head: head.to_vec(), spare: &[], rows: Vec::new() }
+    pub(crate) fn new(head: &[(&'static str, ColumnFit)]) -> Self {
+        Table { head: head.to_vec(), optional: &[], rows: Vec::new() }
     }
 
     /// Sets the columns that a narrow terminal may leave out, in this order.
-    pub(crate) fn sparing(self, titles: &'static [&'static str]) -> Self {
-        Table { spare: titles, ..self }
+    pub(crate) fn with_optional(self, titles: &'static [&'static str]) -> Self {
+        Table { optional: titles, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (Tone, String)>) {
@@ -55,79 +55,80 @@ impl Table {
     }
 
     /// Returns the columns to show, shortened or left out so that they fit on the screen if possible.
-    fn columns(&self, screen: Screen) -> Vec<Column> {
-        let mut columns: Vec<Column> = (0..self.head.len()).map(|at| self.column(at)).collect();
+    fn columns(&self, screen: Screen) -> Vec<TableColumn> {
+        let mut columns: Vec<TableColumn> =
+            (0..self.head.len()).map(|at| self.column(at)).collect();
         let Some(room) = screen.columns() else { return columns };
-        for title in self.spare {
-            if least(&columns) <= room {
+        for title in self.optional {
+            if min_total_width(&columns) <= room {
                 break;
             }
-            columns.retain(|column| self.head[column.at].0 != *title);
+            columns.retain(|column| self.head[column.index].0 != *title);
         }
-        narrow(&mut columns, room);
+        shrink(&mut columns, room);
         columns
     }
 
-    fn column(&self, at: usize) -> Column {
+    fn column(&self, at: usize) -> TableColumn {
         let (title, fit) = self.head[at];
         let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|(_, text)| width(text));
         let width = cells.max().unwrap_or(0).max(text::width(title));
         let least = match fit {
-            Fit::Whole => width,
-            Fit::Start | Fit::End => width.min(MIN_WIDTH.max(text::width(title))),
+            ColumnFit::Whole => width,
+            ColumnFit::Start | ColumnFit::End => width.min(MIN_WIDTH.max(text::width(title))),
         };
-        Column { at, fit, width, least }
+        TableColumn { index: at, fit, width, min_width: least }
     }
 }
 
 /// A displayed column.
 #[derive(Debug)]
-struct Column {
+struct TableColumn {
     /// Its index in the header and in the rows.
-    at: usize,
-    fit: Fit,
+    index: usize,
+    fit: ColumnFit,
     width: usize,
     /// The minimum width.
-    least: usize,
+    min_width: usize,
 }
 
-impl Column {
-    fn cut(&self, text: &str) -> String {
+impl TableColumn {
+    fn clip_cell(&self, text: &str) -> String {
         match self.fit {
-            Fit::Whole => text.to_owned(),
-            Fit::Start => clip(text, self.width),
-            Fit::End => clip_start(text, self.width),
+            ColumnFit::Whole => text.to_owned(),
+            ColumnFit::Start => clip(text, self.width),
+            ColumnFit::End => clip_start(text, self.width),
         }
     }
 }
 
 /// Returns the total width with all columns at their minimum.
-fn least(columns: &[Column]) -> usize {
-    columns.iter().map(|column| column.least).sum::<usize>() + gaps(columns)
+fn min_total_width(columns: &[TableColumn]) -> usize {
+    columns.iter().map(|column| column.min_width).sum::<usize>() + gap_width(columns)
 }
 
-fn gaps(columns: &[Column]) -> usize {
+fn gap_width(columns: &[TableColumn]) -> usize {
     GAP * columns.len().saturating_sub(1)
 }
 
 /// Shortens the widest column that can be shortened, until all fit or none can.
-fn narrow(columns: &mut [Column], room: usize) {
-    let room = room.saturating_sub(gaps(columns));
+fn shrink(columns: &mut [TableColumn], room: usize) {
+    let room = room.saturating_sub(gap_width(columns));
     while columns.iter().map(|column| column.width).sum::<usize>() > room {
-        let free = columns.iter_mut().filter(|column| column.width > column.least);
+        let free = columns.iter_mut().filter(|column| column.width > column.min_width);
         let Some(widest) = free.max_by_key(|column| column.width) else { return };
         widest.width -= 1;
     }
 }
 
 /// Formats a row. The last cell is not padded, so that no line ends in blanks.
-fn line(row: &[(Tone, String)], columns: &[Column], paint: Paint) -> String {
+fn line(row: &[(Tone, String)], columns: &[TableColumn], paint: Paint) -> String {
     let shown: Vec<_> =
-        columns.iter().filter_map(|column| Some((column, row.get(column.at)?))).collect();
+        columns.iter().filter_map(|column| Some((column, row.get(column.index)?))).collect();
     let last = shown.iter().rposition(|(_, (_, text))| !text.is_empty()).unwrap_or(0);
     let mut line = String::new();
     for (no, (column, (tone, text))) in shown.into_iter().enumerate().take(last + 1) {
-        let text = column.cut(text);
+        let text = column.clip_cell(text);
         line.push_str(&paint.paint(*tone, &text));
         if no < last {
             let room = column.width + GAP;
@@ -147,11 +148,12 @@ mod tests {
 
     #[test]
     fn columns_align_by_display_width() {
-        let head = [("NAME", Fit::Start), ("STATE", Fit::Whole), ("NOTE", Fit::Start)];
+        let head =
+            [("NAME", ColumnFit::Start), ("STATE", ColumnFit::Whole), ("NOTE", ColumnFit::Start)];
         let mut table = Table::new(&head);
         table.row([plain("日本"), plain("working"), plain("")]);
         table.row([plain("a-longer-name"), plain("idle"), plain("x")]);
-        insta::assert_snapshot!(table.lines(Paint::OFF, Screen::ENDLESS).join("\n"), @r"
+        insta::assert_snapshot!(table.lines(Paint::OFF, Screen::UNLIMITED).join("\n"), @r"
         NAME           STATE    NOTE
         日本           working
         a-longer-name  idle     x
@@ -159,9 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_shortens_texts_but_neither_ids_nor_states() {
-        let head =
-            [("ID", Fit::Whole), ("NAME", Fit::Start), ("STATE", Fit::Whole), ("FILE", Fit::End)];
+    fn narrow_terminal_keeps_ids_and_states() {
+        let head = [
+            ("ID", ColumnFit::Whole),
+            ("NAME", ColumnFit::Start),
+            ("STATE", ColumnFit::Whole),
+            ("FILE", ColumnFit::End),
+        ];
         let mut table = Table::new(&head);
         table.row([
             plain("deadbeef"),
@@ -169,22 +175,26 @@ mod tests {
             plain("failed (verification)"),
             plain("/home/u/body/work/provost.toml:2"),
         ]);
-        insta::assert_snapshot!(table.lines(Paint::OFF, Screen::of(70)).join("\n"), @"
+        insta::assert_snapshot!(table.lines(Paint::OFF, Screen::with_columns(70)).join("\n"), @"
         ID        NAME                STATE                  FILE
         deadbeef  a name that is lo…  failed (verification)  …k/provost.toml:2
         ");
-        let narrow = table.lines(Paint::OFF, Screen::of(10));
+        let narrow = table.lines(Paint::OFF, Screen::with_columns(10));
         assert!(narrow[1].starts_with("deadbeef  a name …"), "{narrow:?}");
         assert!(narrow[1].contains("failed (verification)"), "{narrow:?}");
     }
 
     #[test]
-    fn what_cannot_be_shortened_enough_is_left_out_in_order() {
-        let head =
-            [("ID", Fit::Whole), ("NAME", Fit::Start), ("AGE", Fit::Whole), ("NOTE", Fit::Start)];
-        let mut table = Table::new(&head).sparing(&["AGE", "NAME"]);
+    fn columns_are_left_out_in_order() {
+        let head = [
+            ("ID", ColumnFit::Whole),
+            ("NAME", ColumnFit::Start),
+            ("AGE", ColumnFit::Whole),
+            ("NOTE", ColumnFit::Start),
+        ];
+        let mut table = Table::new(&head).with_optional(&["AGE", "NAME"]);
         table.row([plain("deadbeef"), plain("a-longer-name"), plain("1m"), plain("what was said")]);
-        let shown = |columns| table.lines(Paint::OFF, Screen::of(columns))[1].clone();
+        let shown = |columns| table.lines(Paint::OFF, Screen::with_columns(columns))[1].clone();
         assert_eq!(shown(80), "deadbeef  a-longer-name  1m   what was said");
         assert_eq!(
             shown(33),

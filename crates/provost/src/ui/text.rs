@@ -3,7 +3,7 @@
 use provost_core::text::is_deceptive;
 
 /// Escapes a text for one line. All control characters become visible, including line ends and tabs.
-pub(crate) fn clean(text: &str) -> String {
+pub(crate) fn escape_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         push_visible(&mut shown, c);
         shown
@@ -11,7 +11,7 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// Escapes a text for several lines. Line ends and tabs stay, other control characters become visible.
-pub(crate) fn clean_block(text: &str) -> String {
+pub(crate) fn escape_block(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         match c {
             '\n' | '\t' => shown.push(c),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_for_a_terminal_means_the_same_and_drives_nothing() {
+    fn escaped_json_keeps_its_meaning() {
         let value = serde_json::json!({"a": "x\u{9b}31m\u{202e}\u{e0041}\u{7f}é\n"});
         let text = escape_json(&value.to_string());
         assert_eq!(text, r#"{"a":"x\u009b31m\u202e\udb40\udc41\u007fé\n"}"#);
@@ -123,24 +123,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_drive_the_terminal_or_turn_the_text() {
-        insta::assert_snapshot!(clean("a\u{1b}[31m\u{7}\r\n\tb\u{7f}"), @"a␛[31m␇␍␊␉b␡");
-        insta::assert_snapshot!(clean("x\u{202e}y\u{9b}z\u{2066}\u{200b}"), @"x<U+202E>y<U+009B>z<U+2066><U+200B>");
-        assert_eq!(clean_block("a\n\tb\u{1b}"), "a\n\tb␛");
+    fn control_characters_are_escaped() {
+        insta::assert_snapshot!(escape_line("a\u{1b}[31m\u{7}\r\n\tb\u{7f}"), @"a␛[31m␇␍␊␉b␡");
+        insta::assert_snapshot!(escape_line("x\u{202e}y\u{9b}z\u{2066}\u{200b}"), @"x<U+202E>y<U+009B>z<U+2066><U+200B>");
+        assert_eq!(escape_block("a\n\tb\u{1b}"), "a\n\tb␛");
         let hostile: String =
-            ('\0'..='\u{ffff}').filter(|c| clean(&c.to_string()).contains(*c)).collect();
+            ('\0'..='\u{ffff}').filter(|c| escape_line(&c.to_string()).contains(*c)).collect();
         assert!(!hostile.chars().any(char::is_control));
     }
 
     #[test]
-    fn widths_are_those_of_a_terminal() {
+    fn width_matches_the_terminal() {
         assert_eq!(width("abc"), 3);
         assert_eq!(width("日本"), 4);
         assert_eq!(width("e\u{301}"), 1);
     }
 
     #[test]
-    fn a_clipped_text_fits() {
+    fn clipped_text_fits() {
         assert_eq!(clip("abc", 3), "abc");
         assert_eq!(clip("abcd", 3), "ab…");
         assert_eq!(clip("日本語", 4), "日…");

@@ -4,28 +4,28 @@
 use std::{fs, path::Path};
 
 use provost_testkit::{
-    harness::{Home, Repo},
+    harness::{TestHome, TestRepo},
     model::{MODEL, ModelServer, codex, codex_config},
 };
 use serde_json::Value;
 
 /// A repository, a scripted model and real Codex with its default sandbox.
-pub(crate) struct CodexStage {
-    pub(crate) home: Home,
+pub(crate) struct SandboxedCodexEnv {
+    pub(crate) home: TestHome,
     pub(crate) model: ModelServer,
-    pub(crate) repo: Repo,
+    pub(crate) repo: TestRepo,
 }
 
-impl CodexStage {
+impl SandboxedCodexEnv {
     /// Returns `None` if Codex is not installed and this test run allows that.
-    pub(crate) fn new(responses: &str, rules: &str) -> Option<CodexStage> {
+    pub(crate) fn new(responses: &str, rules: &str) -> Option<SandboxedCodexEnv> {
         let program = codex()?;
         let result = r#"{ message = '{"status":"completed","summary":"done"}' }"#;
         let scenario = format!(
             "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{result}] }}] }},\n]\n"
         );
         let model = ModelServer::play(&scenario);
-        let mut home = Home::new();
+        let mut home = TestHome::new();
         home.set_env("PROVOST_CODEX", program);
         // Approval rules stop resolving programs at a temporary directory on the `PATH`, and rightly so; this `PATH`
         // has none.
@@ -38,7 +38,7 @@ impl CodexStage {
         let config = codex_config(MODEL, &model.url()) + sandbox;
         fs::write(codex_home.join("config.toml"), config).unwrap();
         home.configure(rules);
-        Some(CodexStage { home, model, repo })
+        Some(SandboxedCodexEnv { home, model, repo })
     }
 
     fn spawn(&self) -> String {
@@ -48,7 +48,7 @@ impl CodexStage {
     }
 
     /// Waits for the request with this number to be open, denies it, and returns its command.
-    fn deny(&self, id: &str, no: u32) -> String {
+    fn deny_request(&self, id: &str, no: u32) -> String {
         let name = format!("{id}.q{no}");
         let find = |row: &Value| {
             let mut requests = row["requests"].as_array()?.iter();
@@ -64,14 +64,14 @@ impl CodexStage {
     }
 
     /// A directory outside Codex's sandbox.
-    fn outside(&self) -> &Path {
+    fn outside_dir(&self) -> &Path {
         self.home.root()
     }
 }
 
 /// The agent writes a program with an allowed name and asks to run it outside the sandbox.
 #[test]
-fn f2_1_program_that_the_agent_wrote_is_asked() {
+fn f2_1_program_written_by_agent_needs_approval() {
     let script = "#!/bin/sh\\necho out > ../../outside.txt\\n";
     let responses = format!(
         r#"
@@ -83,22 +83,22 @@ fn f2_1_program_that_the_agent_wrote_is_asked() {
     )
     .replace("\\n", "\\\\n");
     let rules = "[approvals]\nversion = 1\nallow = [\"command: git status\"]\n";
-    let Some(stage) = CodexStage::new(&responses, rules) else { return };
+    let Some(stage) = SandboxedCodexEnv::new(&responses, rules) else { return };
     let id = stage.spawn();
     for (no, command) in [(1, "./git status"), (2, "bin/git status"), (3, "git status")] {
-        let asked = stage.deny(&id, no);
+        let asked = stage.deny_request(&id, no);
         assert!(asked.contains(command), "{asked}");
     }
-    assert_eq!(stage.home.sealed(&id)["state"], "completed");
+    assert_eq!(stage.home.wait_sealed(&id)["state"], "completed");
     assert!(stage.repo.path().join("git").exists(), "the agent wrote its program");
-    assert!(!stage.outside().join("outside.txt").exists(), "it ran outside the sandbox");
+    assert!(!stage.outside_dir().join("outside.txt").exists(), "it ran outside the sandbox");
     let ruled = stage.home.events_of(&id, "request.ruled");
     assert!(ruled.is_empty(), "{ruled:#?}");
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn f2_1_program_on_the_path_is_allowed_and_options_do_not_evade_deny() {
+fn f2_1_path_program_allowed_options_do_not_evade_deny() {
     let responses = r#"
     { items = [{ shell = "git status", escalate = true, justification = "One?" }] },
     { items = [{ shell = "git -C . push", escalate = true, justification = "Two?" }] },
@@ -106,9 +106,9 @@ fn f2_1_program_on_the_path_is_allowed_and_options_do_not_evade_deny() {
     { items = [{ message = "Asked." }] },"#;
     let rules =
         "[approvals]\nversion = 1\nallow = [\"command: git\"]\ndeny = [\"command: git push\"]\n";
-    let Some(stage) = CodexStage::new(responses, rules) else { return };
+    let Some(stage) = SandboxedCodexEnv::new(responses, rules) else { return };
     let id = stage.spawn();
-    assert_eq!(stage.home.sealed(&id)["state"], "completed");
+    assert_eq!(stage.home.wait_sealed(&id)["state"], "completed");
     let ruled = stage.home.events_of(&id, "request.ruled");
     let rules: Vec<&str> =
         ruled.iter().filter_map(|event| event["data"]["rule"].as_str()).collect();

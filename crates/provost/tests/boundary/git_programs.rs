@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use provost_testkit::harness::{Home, Repo, eventually};
+use provost_testkit::harness::{TestHome, TestRepo, eventually};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
@@ -15,18 +15,18 @@ use serde_json::Value;
 const RACES: usize = 6;
 
 /// A home, a repository, and a program that leaves a file behind if it ever runs.
-struct Trap {
-    home: Home,
-    repo: Repo,
+struct GitTrap {
+    home: TestHome,
+    repo: TestRepo,
 }
 
-impl Trap {
+impl GitTrap {
     fn new() -> Self {
-        let home = Home::new();
+        let home = TestHome::new();
         let repo = home.repo("work");
         let trap = Self { home, repo };
         let text = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", trap.canary().display());
-        program(&trap.evil(), &text);
+        write_executable(&trap.planted_program(), &text);
         trap
     }
 
@@ -35,32 +35,32 @@ impl Trap {
         self.home.root().join("canary")
     }
 
-    fn evil(&self) -> PathBuf {
+    fn planted_program(&self) -> PathBuf {
         self.home.root().join("evil")
     }
 
-    fn config(&self) -> PathBuf {
+    fn config_path(&self) -> PathBuf {
         self.repo.path().join(".git/config")
     }
 
     /// Appends text to the repository's git configuration, with `EVIL` replaced by the program's path.
-    fn arm(&self, text: &str) {
-        let armed = fs::read_to_string(self.config()).unwrap() + &self.filled(text);
-        fs::write(self.config(), armed).unwrap();
+    fn append_config(&self, text: &str) {
+        let armed = fs::read_to_string(self.config_path()).unwrap() + &self.fill_template(text);
+        fs::write(self.config_path(), armed).unwrap();
     }
 
-    fn filled(&self, text: &str) -> String {
-        text.replace("EVIL", self.evil().to_str().unwrap())
+    fn fill_template(&self, text: &str) -> String {
+        text.replace("EVIL", self.planted_program().to_str().unwrap())
     }
 
     /// Runs a shell line as an agent in its own worktree and returns the sealed session.
-    fn session(&self, line: &str) -> Value {
+    fn run_session(&self, line: &str) -> Value {
         let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "true"];
-        let line = self.filled(line);
+        let line = self.fill_template(line);
         let args = [&flags[..], &["--", "sh", "-ec", &line]].concat();
         let spawned = self.home.provost_in(self.repo.path(), &args);
         let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
-        self.home.sealed(&id)
+        self.home.wait_sealed(&id)
     }
 
     #[track_caller]
@@ -70,19 +70,19 @@ impl Trap {
     }
 }
 
-fn program(path: &Path, text: &str) {
+fn write_executable(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Swaps two files in a loop until dropped.
-struct Exchange {
+struct FileSwapper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Exchange {
+impl FileSwapper {
     fn start(one: PathBuf, other: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -97,7 +97,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for FileSwapper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -105,59 +105,61 @@ impl Drop for Exchange {
 }
 
 #[test]
-fn f2_8a_exchanged_configuration_runs_no_filter() {
-    let trap = Trap::new();
+fn f2_8a_swapped_config_runs_no_filter() {
+    let trap = GitTrap::new();
     let other = trap.repo.path().join(".git/config.other");
-    let plain = fs::read_to_string(trap.config()).unwrap();
-    let armed = plain + &trap.filled("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
+    let plain = fs::read_to_string(trap.config_path()).unwrap();
+    let armed = plain + &trap.fill_template("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
     fs::write(&other, armed).unwrap();
-    let exchange = Exchange::start(trap.config(), other);
+    let exchange = FileSwapper::start(trap.config_path(), other);
     for n in 0..RACES {
-        trap.session(&format!("echo '* filter=x' > .gitattributes; echo {n} > file-{n}"));
+        trap.run_session(&format!("echo '* filter=x' > .gitattributes; echo {n} > file-{n}"));
     }
     drop(exchange);
     trap.assert_nothing_ran();
 }
 
 #[test]
-fn f2_8b_hooks_of_the_configuration_do_not_run() {
-    let trap = Trap::new();
+fn f2_8b_configured_hooks_do_not_run() {
+    let trap = GitTrap::new();
     let mut hooks = String::new();
     for event in ["post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"] {
         hooks += &format!("[hook \"{event}-x\"]\n\tevent = {event}\n\tcommand = EVIL\n");
-        program(
+        write_executable(
             &trap.repo.path().join(".git/hooks").join(event),
-            &fs::read_to_string(trap.evil()).unwrap(),
+            &fs::read_to_string(trap.planted_program()).unwrap(),
         );
     }
-    trap.arm(&hooks);
-    let row = trap.session("echo b > b.txt");
+    trap.append_config(&hooks);
+    let row = trap.run_session("echo b > b.txt");
     assert_eq!(row["state"], "succeeded", "{row:#}");
     trap.assert_nothing_ran();
 }
 
 #[test]
-fn f2_8_file_system_monitor_and_hooks_path_do_not_run() {
-    let trap = Trap::new();
+fn f2_8_fsmonitor_and_hooks_path_do_not_run() {
+    let trap = GitTrap::new();
     let hooks = trap.home.root().join("hooks");
     fs::create_dir(&hooks).unwrap();
     for event in ["post-index-change", "reference-transaction", "post-checkout"] {
-        program(&hooks.join(event), &fs::read_to_string(trap.evil()).unwrap());
+        write_executable(&hooks.join(event), &fs::read_to_string(trap.planted_program()).unwrap());
     }
     let path = hooks.display();
-    trap.arm(&format!("[core]\n\tfsmonitor = EVIL\n\thooksPath = {path}\n\tpager = EVIL\n"));
-    let row = trap.session("echo b > b.txt");
+    trap.append_config(&format!(
+        "[core]\n\tfsmonitor = EVIL\n\thooksPath = {path}\n\tpager = EVIL\n"
+    ));
+    let row = trap.run_session("echo b > b.txt");
     assert_eq!(row["state"], "succeeded", "{row:#}");
     trap.assert_nothing_ran();
 }
 
 #[test]
-fn f2_8_untrusted_filter_is_refused_before_work_starts() {
-    let trap = Trap::new();
+fn f2_8_untrusted_filter_is_refused_before_start() {
+    let trap = GitTrap::new();
     trap.repo.write(".gitattributes", "*.bin filter=x\n");
     trap.repo.write("big.bin", "big\n");
     trap.repo.commit("A file that needs a filter");
-    trap.arm("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
+    trap.append_config("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
     let args = ["spawn", "--worktree", "--", "true"];
     let refused = trap.home.provost_in(trap.repo.path(), &args);
     assert_ne!(refused.code(), Some(0), "{}", refused.stdout);
@@ -169,19 +171,19 @@ fn f2_8_untrusted_filter_is_refused_before_work_starts() {
 
 #[test]
 fn f2_8_untrusted_filter_is_refused_at_staging() {
-    let trap = Trap::new();
-    trap.arm("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
-    let row = trap.session("echo '*.bin filter=x' > .gitattributes; echo big > big.bin");
+    let trap = GitTrap::new();
+    trap.append_config("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
+    let row = trap.run_session("echo '*.bin filter=x' > .gitattributes; echo big > big.bin");
     assert_eq!(row["state"], "failed", "{row:#}");
     assert!(row.to_string().contains("filter"), "{row:#}");
     trap.assert_nothing_ran();
 }
 
 #[test]
-fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
-    let trap = Trap::new();
+fn f2_8_trusted_filter_comes_from_user_config_only() {
+    let trap = GitTrap::new();
     let cipher = trap.home.root().join("cipher");
-    program(&cipher, "#!/bin/sh\nexec tr a-z A-Z\n");
+    write_executable(&cipher, "#!/bin/sh\nexec tr a-z A-Z\n");
     let user = trap.home.root().join("user/.gitconfig");
     let text = format!(
         "[filter \"x\"]\n\tclean = {}\n\tsmudge = cat\n\trequired = true\n",
@@ -189,8 +191,8 @@ fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
     );
     fs::write(&user, fs::read_to_string(&user).unwrap() + &text).unwrap();
     trap.home.configure("[git]\nfilters = [\"x\"]\n");
-    trap.arm("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
-    let row = trap.session("echo '*.bin filter=x' > .gitattributes; echo big > big.bin");
+    trap.append_config("[filter \"x\"]\n\tclean = EVIL\n\tsmudge = EVIL\n");
+    let row = trap.run_session("echo '*.bin filter=x' > .gitattributes; echo big > big.bin");
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(trap.repo.git(&["cat-file", "blob", &format!("{commit}:big.bin")]), "BIG");
@@ -198,22 +200,25 @@ fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
 }
 
 /// A fake `gh` that logs the remote URL git reports and returns no issues.
-const GH: &str = "#!/bin/sh
+const FAKE_GH: &str = "#!/bin/sh
 cd \"$PROJECT\" || exit 1
 git config --get remote.origin.url >> SEEN
 echo '[]'
 ";
 
 #[test]
-fn f2_20_issues_are_read_from_the_remote_of_the_start() {
-    let mut home = Home::new();
+fn f2_20_issues_come_from_the_startup_remote() {
+    let mut home = TestHome::new();
     let repo = home.repo("work");
     let (first, second) = ("https://example.invalid/mine.git", "https://example.invalid/evil.git");
     repo.git(&["remote", "add", "origin", first]);
     let seen = home.root().join("seen");
-    let text = GH.replace("SEEN", seen.to_str().unwrap());
+    let text = FAKE_GH.replace("SEEN", seen.to_str().unwrap());
     let programs = home.root().join("programs");
-    program(&programs.join("gh"), &text.replace("$PROJECT", repo.path().to_str().unwrap()));
+    write_executable(
+        &programs.join("gh"),
+        &text.replace("$PROJECT", repo.path().to_str().unwrap()),
+    );
     #[expect(clippy::disallowed_methods, reason = "extends the search path of the test")]
     let path = std::env::var("PATH").unwrap();
     home.set_env("PATH", format!("{}:{path}", programs.display()));
@@ -234,8 +239,8 @@ fn f2_20_issues_are_read_from_the_remote_of_the_start() {
 
 /// Git supports the reftable format since 2.45.
 #[test]
-fn reftable_repository_takes_a_worktree_session_with_a_check() {
-    let home = Home::new();
+fn reftable_repo_supports_worktree_and_check() {
+    let home = TestHome::new();
     let repo = home.repo("work");
     let version = repo.git(&["version"]);
     let numbers = version.rsplit(' ').next().unwrap_or_default().split('.');
@@ -249,12 +254,12 @@ fn reftable_repository_takes_a_worktree_session_with_a_check() {
     repo.git(&["config", "user.email", "person@example.invalid"]);
     repo.commit("Initial commit");
     assert!(repo.path().join(".git/reftable").is_dir());
-    let trap = Trap { home, repo };
+    let trap = GitTrap { home, repo };
     let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "test -e made"];
     let args = [&flags[..], &["--", "sh", "-ec", "echo made > made"]].concat();
     let spawned = trap.home.provost_in(trap.repo.path(), &args);
     let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
-    let row = trap.home.sealed(&id);
+    let row = trap.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let branches = trap.repo.git(&["branch", "--list", "provost/*"]);
     assert!(!branches.is_empty(), "the session has a branch: {row:#}");

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 
+mod approval_gates;
 mod approval_rules;
+mod fifos;
 mod forged_records;
 mod git_programs;
-mod held_changes;
-mod identity;
-mod pipes;
+mod peer_identity;
 mod quotas;
 mod stalls;
 mod trust;

@@ -6,14 +6,14 @@ use std::{
     os::{fd::AsFd as _, unix::net::UnixStream},
 };
 
-use provost_testkit::{Home, eventually, eventually_within};
+use provost_testkit::{TestHome, eventually, eventually_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::stalls::{ANSWER, answers, fill, home, post, spawn};
+use super::stalls::{COMMAND_TIMEOUT, fill_rows, post, quick_home, run_in_time, spawn};
 
 /// Forks, opens connections in every child, sends a request on each, and reads nothing until `stop` exists.
-const FORKING: &str = r#"
+const FORKING_CLIENT: &str = r#"
 use Socket;
 my ($path, $children, $each, $request) = @ARGV;
 # A shell's command substitution would strip the last newline.
@@ -36,27 +36,32 @@ for my $no (1..$children) {
 "#;
 
 /// A launch that keeps connections open from many processes.
-struct Flood<'a> {
-    home: &'a Home,
+struct ConnectionFlood<'a> {
+    home: &'a TestHome,
     id: String,
 }
 
-impl<'a> Flood<'a> {
-    fn start(home: &'a Home, children: usize, each: usize, request: &str) -> Flood<'a> {
-        fs::write(home.root().join("flood.pl"), FORKING).unwrap();
+impl<'a> ConnectionFlood<'a> {
+    fn start(
+        home: &'a TestHome,
+        children: usize,
+        each: usize,
+        request: &str,
+    ) -> ConnectionFlood<'a> {
+        fs::write(home.root().join("flood.pl"), FORKING_CLIENT).unwrap();
         let socket = home.path().join("daemon.sock");
         let script =
             format!("exec perl flood.pl {} {children} {each} '{request}'", socket.display());
         let id = spawn(home, &script);
         let up = |no: &usize| home.root().join(format!("up-{no}")).exists();
-        eventually_within(ANSWER, "all processes are connected", || {
+        eventually_within(COMMAND_TIMEOUT, "all processes are connected", || {
             (1..=children).all(|no| up(&no)).then_some(())
         });
-        Flood { home, id }
+        ConnectionFlood { home, id }
     }
 }
 
-impl Drop for Flood<'_> {
+impl Drop for ConnectionFlood<'_> {
     fn drop(&mut self) {
         fs::write(self.home.root().join("stop"), "").ok();
         if !std::thread::panicking() {
@@ -67,36 +72,36 @@ impl Drop for Flood<'_> {
 
 #[test]
 fn f2_15_forking_launch_does_not_starve_reads() {
-    let home = home();
-    fill(&home, 20);
+    let home = quick_home();
+    fill_rows(&home, 20);
     let listing = "GET /v1/sessions?all=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
-    let flood = Flood::start(&home, 40, 2, listing);
+    let flood = ConnectionFlood::start(&home, 40, 2, listing);
     for _ in 0..3 {
-        let all = answers(&home, &["ls", "--all", "--json"]);
+        let all = run_in_time(&home, &["ls", "--all", "--json"]);
         let all: Value = serde_json::from_str(&all).unwrap();
         assert_eq!(all["sessions"].as_array().unwrap().len(), 21);
-        answers(&home, &["events", "--limit", "10"]);
-        answers(&home, &["search", "artifact"]);
+        run_in_time(&home, &["events", "--limit", "10"]);
+        run_in_time(&home, &["search", "artifact"]);
     }
     drop(flood);
 }
 
 #[test]
-fn f2_15_forking_launch_does_not_use_up_connections() {
-    let home = home();
+fn f2_15_forking_launch_leaves_connections_free() {
+    let home = quick_home();
     home.provost(&["ls"]).ok();
-    let flood = Flood::start(&home, 25, 200, "");
+    let flood = ConnectionFlood::start(&home, 25, 200, "");
     for _ in 0..3 {
-        answers(&home, &["ls", "--json"]);
-        answers(&home, &["daemon", "status", "--json"]);
+        run_in_time(&home, &["ls", "--json"]);
+        run_in_time(&home, &["daemon", "status", "--json"]);
     }
-    answers(&home, &["rename", &flood.id, "renamed"]);
+    run_in_time(&home, &["rename", &flood.id, "renamed"]);
     drop(flood);
 }
 
 #[test]
-fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
-    let home = home();
+fn f2_15_launch_over_request_limit_is_refused() {
+    let home = quick_home();
     home.provost(&["ls"]).ok();
     let follow = "GET /v1/events?follow=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
     let script = format!(
@@ -104,10 +109,10 @@ fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
          while \"$PROVOST_BIN\" ls --json > said; do :; done; echo > asked; wait",
         home.path().join("daemon.sock").display()
     );
-    fs::write(home.root().join("flood.pl"), FORKING).unwrap();
+    fs::write(home.root().join("flood.pl"), FORKING_CLIENT).unwrap();
     let id = spawn(&home, &script);
     // A request waits up to 10 s for a free slot.
-    eventually_within(2 * ANSWER, "a request is refused", || {
+    eventually_within(2 * COMMAND_TIMEOUT, "a request is refused", || {
         home.root().join("asked").exists().then_some(())
     });
     let said: Value =
@@ -118,22 +123,22 @@ fn f2_15_request_of_a_launch_beyond_its_share_is_told_the_limit() {
     home.wait_state(&id, |row| row["sealed"] == true);
 }
 
-fn request(home: &Home, path: &str, header: &str) -> UnixStream {
+fn send_get(home: &TestHome, path: &str, header: &str) -> UnixStream {
     let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes()).unwrap();
     stream
 }
 
-fn get(home: &Home, path: &str) -> Value {
+fn get_json(home: &TestHome, path: &str) -> Value {
     let mut reply = String::new();
-    request(home, path, "connection: close\r\n").read_to_string(&mut reply).unwrap();
+    send_get(home, path, "connection: close\r\n").read_to_string(&mut reply).unwrap();
     let (head, body) = reply.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     serde_json::from_str(body).unwrap()
 }
 
 /// Returns the sequence numbers of the events that arrived complete.
-fn numbers(text: &str) -> Vec<u64> {
+fn event_numbers(text: &str) -> Vec<u64> {
     let whole = &text[..text.rfind("\n\n").unwrap_or(0)];
     let ids = whole.lines().filter_map(|line| line.strip_prefix("id: "));
     ids.map(|id| id.trim().parse().unwrap()).collect()
@@ -146,27 +151,27 @@ fn is_closed(stream: &UnixStream) -> bool {
 }
 
 #[test]
-fn f2_15_follower_that_does_not_read_is_cut_off_and_resumes() {
-    let mut home = home();
+fn f2_15_stuck_follower_is_disconnected_and_resumes() {
+    let mut home = quick_home();
     home.set_env("PROVOST_UNREAD_MS", "500");
     home.provost(&["ls"]).ok();
-    let mut unread = request(&home, "/v1/events?follow=1", "");
-    fill(&home, 20);
+    let mut unread = send_get(&home, "/v1/events?follow=1", "");
+    fill_rows(&home, 20);
     eventually("the follower is cut off", || is_closed(&unread).then_some(()));
     let mut bytes = Vec::new();
     unread.read_to_end(&mut bytes).ok();
-    let first = numbers(&String::from_utf8_lossy(&bytes));
-    let all = get(&home, "/v1/events?limit=100000");
+    let first = event_numbers(&String::from_utf8_lossy(&bytes));
+    let all = get_json(&home, "/v1/events?limit=100000");
     let newest = all["last"].as_u64().unwrap();
     let last = *first.last().unwrap();
     assert!(last < newest, "all {newest} events were sent to a reader that does not read");
-    let mut resumed = request(&home, "/v1/events?follow=1", &format!("last-event-id: {last}\r\n"));
+    let mut resumed = send_get(&home, "/v1/events?follow=1", &format!("last-event-id: {last}\r\n"));
     let (mut text, mut buffer) = (Vec::new(), [0; 64 << 10]);
     let rest = loop {
         let count = resumed.read(&mut buffer).unwrap();
         assert_ne!(count, 0, "the stream ended");
         text.extend_from_slice(&buffer[..count]);
-        let rest = numbers(&String::from_utf8_lossy(&text));
+        let rest = event_numbers(&String::from_utf8_lossy(&text));
         if rest.last() == Some(&newest) {
             break rest;
         }
@@ -178,8 +183,8 @@ fn f2_15_follower_that_does_not_read_is_cut_off_and_resumes() {
 }
 
 #[test]
-fn f2_15_answer_with_events_has_a_byte_limit() {
-    let home = home();
+fn f2_15_event_response_has_byte_limit() {
+    let home = quick_home();
     let id = spawn(&home, "true");
     home.wait_state(&id, |row| row["sealed"] == true);
     let value = "v".repeat(400_000);
@@ -189,7 +194,7 @@ fn f2_15_answer_with_events_has_a_byte_limit() {
     }
     let (mut facts, mut since, mut answers) = (0, 0, 0);
     loop {
-        let page = get(&home, &format!("/v1/events?limit=100000&since={since}"));
+        let page = get_json(&home, &format!("/v1/events?limit=100000&since={since}"));
         let rows = page["events"].as_array().unwrap();
         facts += rows.iter().filter(|row| row["kind"] == "fact.told").count();
         since = page["last"].as_u64().unwrap();
@@ -202,8 +207,8 @@ fn f2_15_answer_with_events_has_a_byte_limit() {
 }
 
 #[test]
-fn f2_15_bytes_that_a_launch_posts_are_bounded() {
-    let home = home();
+fn f2_15_posted_bytes_per_launch_are_limited() {
+    let home = quick_home();
     home.provost(&["ls"]).ok();
     // The bodies are meaningless; bytes are counted before they are parsed.
     let post = r#"
@@ -228,7 +233,7 @@ open(my $done, '>', 'posted'); close $done;
 "#;
     fs::write(home.root().join("post.pl"), post).unwrap();
     let id = spawn(&home, &format!("perl post.pl {}", home.path().join("daemon.sock").display()));
-    eventually_within(ANSWER, "everything is posted", || {
+    eventually_within(COMMAND_TIMEOUT, "everything is posted", || {
         home.root().join("posted").exists().then_some(())
     });
     let said = fs::read_to_string(home.root().join("said")).unwrap();

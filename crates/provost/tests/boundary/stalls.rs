@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use provost_testkit::{Home, eventually, eventually_within};
+use provost_testkit::{TestHome, eventually, eventually_within};
 use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
     process::{Pid, Signal, kill_process},
@@ -22,17 +22,17 @@ use rustix::{
 use serde_json::Value;
 
 /// Timeout for a command while an agent misbehaves.
-pub(super) const ANSWER: Duration = Duration::from_secs(20);
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) fn home() -> Home {
-    let mut home = Home::new();
+pub(super) fn quick_home() -> TestHome {
+    let mut home = TestHome::new();
     home.set_env("PROVOST_SESSION_SETTLE", "150ms");
     home.set_env("PROVOST_SESSION_DRAIN", "300ms");
     home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
     home
 }
 
-pub(super) fn spawn(home: &Home, script: &str) -> String {
+pub(super) fn spawn(home: &TestHome, script: &str) -> String {
     let spawned = home.provost(&["spawn", "--json", "--", "sh", "-c", script]);
     spawned.ok().json()["id"].as_str().unwrap().to_owned()
 }
@@ -40,7 +40,7 @@ pub(super) fn spawn(home: &Home, script: &str) -> String {
 /// Runs a command and fails the test unless it succeeds in time. Kills a command that hangs.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "only the clock reveals a hang")]
-pub(super) fn answers(home: &Home, args: &[&str]) -> String {
+pub(super) fn run_in_time(home: &TestHome, args: &[&str]) -> String {
     let mut command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -50,7 +50,7 @@ pub(super) fn answers(home: &Home, args: &[&str]) -> String {
     let guard = {
         let (ended, late) = (Arc::clone(&ended), Arc::clone(&late));
         thread::spawn(move || {
-            let until = Instant::now() + ANSWER;
+            let until = Instant::now() + COMMAND_TIMEOUT;
             while !ended.load(Ordering::SeqCst) {
                 if Instant::now() > until {
                     late.store(true, Ordering::SeqCst);
@@ -66,17 +66,17 @@ pub(super) fn answers(home: &Home, args: &[&str]) -> String {
     guard.thread().unpark();
     guard.join().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!late.load(Ordering::SeqCst), "{args:?} did not finish within {ANSWER:?}");
+    assert!(!late.load(Ordering::SeqCst), "{args:?} did not finish within {COMMAND_TIMEOUT:?}");
     assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[track_caller]
-fn signal(pid: u32, signal: Signal) {
+fn send_signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-fn lives(pid: u32) -> bool {
+fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
     state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
@@ -96,7 +96,7 @@ impl Drop for KillOnDrop {
 }
 
 /// Swaps a report and a FIFO under one name until `stop` is set.
-fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
+fn swap_report_and_fifo(drop_box: &Path, launch: &str, stop: &AtomicBool) {
     let name = drop_box.join(format!("{launch}~k.json"));
     let (file, fifo) = (drop_box.join(".file"), drop_box.join(".fifo"));
     while !stop.load(Ordering::SeqCst) {
@@ -110,8 +110,8 @@ fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the race runs for a fixed time")]
-fn f2_13_fifo_under_a_reports_name_does_not_stall() {
-    let home = home();
+fn f2_13_fifo_named_as_report_does_not_stall() {
+    let home = quick_home();
     let script = "while [ ! -e stop ]; do echo word; sleep 0.005; done";
     let id = spawn(&home, script);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
@@ -123,12 +123,12 @@ fn f2_13_fifo_under_a_reports_name_does_not_stall() {
     let stop = Arc::new(AtomicBool::new(false));
     let exchanging = {
         let (stop, launch) = (Arc::clone(&stop), format!("{id}.l1"));
-        thread::spawn(move || exchange(&drop_box, &launch, &stop))
+        thread::spawn(move || swap_report_and_fifo(&drop_box, &launch, &stop))
     };
     let until = Instant::now() + Duration::from_secs(6);
     let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         while Instant::now() < until {
-            answers(&home, &["ls", "--json"]);
+            run_in_time(&home, &["ls", "--json"]);
         }
     }));
     stop.store(true, Ordering::SeqCst);
@@ -142,30 +142,32 @@ fn f2_13_fifo_under_a_reports_name_does_not_stall() {
 }
 
 #[test]
-fn f2_13_daemon_stop_kills_a_daemon_that_hangs() {
-    let home = home();
+fn f2_13_daemon_stop_kills_a_hanging_daemon() {
+    let home = quick_home();
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
     // A stopped process neither responds nor handles TERM.
-    signal(daemon, Signal::STOP);
+    send_signal(daemon, Signal::STOP);
     let stopped = home.provost(&["daemon", "stop"]);
     stopped.ok();
-    assert!(!lives(daemon), "{stopped:?}");
+    assert!(!is_running(daemon), "{stopped:?}");
     home.provost(&["ls"]).ok();
 }
 
 #[test]
 fn f2_13_watchdog_aborts_a_stalled_daemon() {
-    let mut home = home();
+    let mut home = quick_home();
     home.set_env("PROVOST_WATCHDOG_MS", "1000");
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
     fs::write(home.path().join("stall-for-tests"), "").unwrap();
-    eventually_within(ANSWER, "the watchdog ends the daemon", || (!lives(daemon)).then_some(()));
+    eventually_within(COMMAND_TIMEOUT, "the watchdog ends the daemon", || {
+        (!is_running(daemon)).then_some(())
+    });
     fs::remove_file(home.path().join("stall-for-tests")).unwrap();
-    answers(&home, &["ls"]);
+    run_in_time(&home, &["ls"]);
     assert_ne!(home.daemon().pid(), Some(daemon));
     let log = fs::read_to_string(home.path().join("log/daemon.log")).unwrap_or_default();
     assert!(log.contains("has not answered"), "{log}");
@@ -173,22 +175,22 @@ fn f2_13_watchdog_aborts_a_stalled_daemon() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "no event marks the passing of time")]
-fn f2_13_watchdog_ignores_a_pause_of_the_process() {
-    let mut home = home();
+fn f2_13_watchdog_ignores_a_paused_process() {
+    let mut home = quick_home();
     home.set_env("PROVOST_WATCHDOG_MS", "500");
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
-    signal(daemon, Signal::STOP);
+    send_signal(daemon, Signal::STOP);
     thread::sleep(Duration::from_secs(3));
-    signal(daemon, Signal::CONT);
-    answers(&home, &["ls"]);
+    send_signal(daemon, Signal::CONT);
+    run_in_time(&home, &["ls"]);
     thread::sleep(Duration::from_secs(1));
-    answers(&home, &["ls"]);
+    run_in_time(&home, &["ls"]);
     assert_eq!(home.daemon().pid(), Some(daemon), "a pause is not a stall");
 }
 
 /// Makes session rows large: rows include facts.
-pub(super) fn fill(home: &Home, sessions: usize) {
+pub(super) fn fill_rows(home: &TestHome, sessions: usize) {
     let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
     for id in &ids {
         for no in 0..50 {
@@ -200,7 +202,7 @@ pub(super) fn fill(home: &Home, sessions: usize) {
 }
 
 /// Sends a POST request as the operator.
-pub(super) fn post(home: &Home, path: &str, body: &str) {
+pub(super) fn post(home: &TestHome, path: &str, body: &str) {
     let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
     let length = body.len();
     let head = format!(
@@ -214,9 +216,9 @@ pub(super) fn post(home: &Home, path: &str, body: &str) {
 
 #[test]
 fn f2_15_unread_listings_do_not_block_changes() {
-    let home = home();
+    let home = quick_home();
     let live = spawn(&home, "while [ ! -e stop ]; do sleep 0.1; done");
-    fill(&home, 20);
+    fill_rows(&home, 20);
     let listings: Vec<UnixStream> = (0..70)
         .map(|_| {
             let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
@@ -225,10 +227,10 @@ fn f2_15_unread_listings_do_not_block_changes() {
         })
         .collect();
     // Once the daemon answers a later connection, it has accepted all of these.
-    answers(&home, &["ls", "--json"]);
+    run_in_time(&home, &["ls", "--json"]);
     let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        answers(&home, &["rename", &live, "renamed"]);
-        answers(&home, &["spawn", "--json", "--", "true"]);
+        run_in_time(&home, &["rename", &live, "renamed"]);
+        run_in_time(&home, &["spawn", "--json", "--", "true"]);
     }));
     drop(listings);
     fs::write(home.root().join("stop"), "").unwrap();
@@ -238,8 +240,8 @@ fn f2_15_unread_listings_do_not_block_changes() {
 }
 
 #[test]
-fn f2_15_reports_beyond_the_budget_are_refused() {
-    let home = home();
+fn f2_15_reports_over_budget_are_refused() {
+    let home = quick_home();
     let (said, stop) = (home.root().join("said"), home.root().join("stop"));
     let script = format!(
         "head -c 400000 /dev/zero | tr '\\0' v > text; i=0; while [ $i -lt 30 ]; do \"$PROVOST_BIN\" report working --message - --json < text >> {}; i=$((i+1)); done; echo > done; while [ ! -e {} ]; do sleep 0.1; done",
@@ -268,8 +270,8 @@ fn f2_15_reports_beyond_the_budget_are_refused() {
 }
 
 #[test]
-fn f2_15_reports_on_a_stream_beyond_the_budget_are_refused() {
-    let home = home();
+fn f2_15_stream_reports_over_budget_are_refused() {
+    let home = quick_home();
     let stop = home.root().join("stop");
     let script = format!(
         "echo '{{\"type\":\"ready\"}}'; v=$(head -c 100000 /dev/zero | tr '\\0' v); i=0; \

@@ -8,40 +8,40 @@ use std::{
 };
 
 use provost_testkit::{
-    harness::{Home, Output, Repo, eventually, filled},
+    harness::{ProgramOutput, TestHome, TestRepo, eventually, read_nonempty},
     model::{MODEL, ModelServer, codex, codex_config},
 };
 use rustix::process::geteuid;
 use serde_json::Value;
 
 /// A user that owns none of these files.
-const NOBODY: u32 = 65_534;
+const FOREIGN_UID: u32 = 65_534;
 
 /// The file that a program of the repository would create.
-fn proof(home: &Home) -> PathBuf {
+fn proof_file(home: &TestHome) -> PathBuf {
     home.root().join("OWNED")
 }
 
 /// Configuration of a hook that creates that file.
-fn hook(home: &Home) -> String {
-    format!("[hooks]\nsession.opened = \"touch {}\"\n", proof(home).display())
+fn hook_config(home: &TestHome) -> String {
+    format!("[hooks]\nsession.opened = \"touch {}\"\n", proof_file(home).display())
 }
 
-fn write(path: &Path, text: &str) {
+fn write_file(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
 /// Starts a plain command and waits for its outcome.
 #[track_caller]
-fn spawn(home: &Home, dir: &Path) -> Output {
+fn spawn_and_wait(home: &TestHome, dir: &Path) -> ProgramOutput {
     home.provost_in(dir, &["spawn", "--json", "--wait", "--exit0-is-done", "--", "true"])
 }
 
 /// Expects a refusal that suggests `provost trust`.
 #[track_caller]
-fn assert_untrusted(output: &Output, file: &str) {
-    output.exits(4);
+fn assert_untrusted(output: &ProgramOutput, file: &str) {
+    output.assert_code(4);
     let error = &output.json()["error"];
     let text = error.to_string();
     assert!(text.contains(file), "{text}");
@@ -50,15 +50,15 @@ fn assert_untrusted(output: &Output, file: &str) {
 
 #[test]
 fn f1_s5_cloned_config_runs_nothing_before_trust() {
-    let home = Home::new();
+    let home = TestHome::new();
     let repo = home.repo("cloned");
     let setup = home.root().join("SETUP");
     let more = format!(
         "[worktree]\nenabled = true\nsetup = \"touch {}\"\n[agents.codex]\nsandbox = \"full-access\"\n",
         setup.display()
     );
-    repo.write("provost.toml", &format!("{more}{}", hook(&home)));
-    let refused = spawn(&home, repo.path());
+    repo.write("provost.toml", &format!("{more}{}", hook_config(&home)));
+    let refused = spawn_and_wait(&home, repo.path());
     assert_untrusted(&refused, "provost.toml");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
@@ -70,19 +70,19 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
             "provost.toml",
         );
     }
-    assert!(!proof(&home).exists() && !setup.exists());
+    assert!(!proof_file(&home).exists() && !setup.exists());
     let listed = home.provost(&["ls", "--all", "--json"]).ok().json();
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(0), "{listed}");
 
     home.trust(repo.path());
-    spawn(&home, repo.path()).ok();
-    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
+    spawn_and_wait(&home, repo.path()).ok();
+    eventually("the hook of a trusted project", || proof_file(&home).exists().then_some(()));
     assert!(setup.exists());
 }
 
 #[test]
-fn f1_s5_a_change_asks_again_and_is_shown() {
-    let home = Home::new();
+fn f1_s5_changed_config_needs_trust_again() {
+    let home = TestHome::new();
     let repo = home.repo("cloned");
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n");
     home.trust(repo.path());
@@ -92,35 +92,35 @@ fn f1_s5_a_change_asks_again_and_is_shown() {
     )
     .ok();
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
-    spawn(&home, repo.path());
+    spawn_and_wait(&home, repo.path());
     let unchanged = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
     assert_eq!(unchanged["trusted"], true, "a harmless key needs no trust: {unchanged}");
 
-    repo.write("provost.toml", &format!("[verify]\nchecks = [\"true\"]\n{}", hook(&home)));
-    assert_untrusted(&spawn(&home, repo.path()), "hooks.session.opened");
+    repo.write("provost.toml", &format!("[verify]\nchecks = [\"true\"]\n{}", hook_config(&home)));
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "hooks.session.opened");
     let print = home.provost_in(repo.path(), &["trust", "--print"]).ok().stdout.clone();
     assert!(print.contains("+ hooks.session.opened"), "{print}");
     assert!(!print.contains("+ verify.checks"), "trusted keys are not shown as changes: {print}");
-    assert!(!proof(&home).exists());
+    assert!(!proof_file(&home).exists());
 }
 
 #[test]
 fn harmless_project_keys_need_no_trust() {
-    let home = Home::new();
+    let home = TestHome::new();
     let repo = home.repo("plain");
     repo.write("provost.toml", "[session]\nsettle = \"60ms\"\n[ui]\ncolor = \"never\"\n");
-    spawn(&home, repo.path()).ok();
+    spawn_and_wait(&home, repo.path()).ok();
     let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
     assert_eq!((&print["needed"], &print["trusted"]), (&false.into(), &true.into()), "{print}");
 }
 
 #[test]
-fn ignore_project_config_starts_without_the_project() {
-    let home = Home::new();
+fn ignore_project_config_skips_project_settings() {
+    let home = TestHome::new();
     let repo = home.repo("ignored");
     home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n");
     let more = "run.opened = \"false\"\n[worktree]\nsetup = \"false\"\n";
-    repo.write("provost.toml", &format!("{}{more}", hook(&home)));
+    repo.write("provost.toml", &format!("{}{more}", hook_config(&home)));
     let spawn = ["spawn", "--json", "--wait", "--exit0-is-done", "--ignore-project-config"];
     home.provost_in(repo.path(), &[&spawn[..], &["--", "true"]].concat()).ok();
     let run = ["run", "--json", "--detach", "--agent", "mine", "--ignore-project-config", "Do it."];
@@ -132,37 +132,37 @@ fn ignore_project_config_starts_without_the_project() {
         "{spec:#}"
     );
     home.provost(&["cancel", &id]);
-    home.sealed(&id);
-    assert!(!proof(&home).exists());
+    home.wait_sealed(&id);
+    assert!(!proof_file(&home).exists());
 }
 
 #[test]
 fn trust_for_ci_takes_exactly_one_digest() {
-    let home = Home::new();
+    let home = TestHome::new();
     let repo = home.repo("ci");
-    repo.write("provost.toml", &hook(&home));
-    let digest = |home: &Home| -> String {
+    repo.write("provost.toml", &hook_config(&home));
+    let digest = |home: &TestHome| -> String {
         let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
         print["digest"].as_str().unwrap().to_owned()
     };
     let before = digest(&home);
-    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"true\"\n", hook(&home)));
+    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"true\"\n", hook_config(&home)));
     let wrong = home.provost_in(repo.path(), &["trust", "--trust", &before, "--json"]);
-    assert_eq!(wrong.exits(4).json()["ok"], false);
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    assert_eq!(wrong.assert_code(4).json()["ok"], false);
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
     home.provost_in(repo.path(), &["trust", "--trust", &digest(&home)]).ok();
-    spawn(&home, repo.path()).ok();
+    spawn_and_wait(&home, repo.path()).ok();
     // Without a terminal and without --yes, nothing becomes trusted.
-    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"false\"\n", hook(&home)));
-    home.provost_in(repo.path(), &["trust"]).exits(4);
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"false\"\n", hook_config(&home)));
+    home.provost_in(repo.path(), &["trust"]).assert_code(4);
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
 }
 
 #[test]
 fn trust_is_listed_and_revoked() {
-    let home = Home::new();
+    let home = TestHome::new();
     let repo = home.repo("listed");
-    repo.write("provost.toml", &hook(&home));
+    repo.write("provost.toml", &hook_config(&home));
     home.trust(repo.path());
     let listed = home.provost(&["trust", "--list", "--json"]).ok().json();
     let top = repo.path().canonicalize().unwrap();
@@ -173,25 +173,25 @@ fn trust_is_listed_and_revoked() {
         assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
     home.provost_in(repo.path(), &["trust", "--revoke"]).ok();
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
-    home.provost_in(repo.path(), &["trust", "--revoke"]).exits(3);
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
+    home.provost_in(repo.path(), &["trust", "--revoke"]).assert_code(3);
 }
 
 #[test]
 fn no_variable_turns_trust_off() {
-    let mut home = Home::new();
+    let mut home = TestHome::new();
     let repo = home.repo("variable");
-    repo.write("provost.toml", &hook(&home));
+    repo.write("provost.toml", &hook_config(&home));
     for name in ["PROVOST_TRUST", "PROVOST_YES", "PROVOST_TRUST_ALL", "PROVOST_NO_TRUST"] {
         home.set_env(name, "1");
     }
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
-    assert!(!proof(&home).exists());
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
+    assert!(!proof_file(&home).exists());
 }
 
 #[test]
 fn untrusted_text_cannot_drive_the_terminal() {
-    let home = Home::new();
+    let home = TestHome::new();
     let repo = home.repo("escapes");
     repo.write("provost.toml", "[worktree]\nsetup = \"true \\u001b[2J\\u202e\"\n");
     repo.write(".mcp.json", "{\"mcpServers\": {\"x\u{1b}[2J\": {\"command\": \"true\"}}}\n");
@@ -206,14 +206,14 @@ fn untrusted_text_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn an_agent_cannot_trust_its_repository() {
-    let home = Home::new();
+fn agent_cannot_trust_its_repository() {
+    let home = TestHome::new();
     let repo = home.repo("agent");
     let other = home.repo("other");
-    repo.write("provost.toml", &hook(&home));
+    repo.write("provost.toml", &hook_config(&home));
     let script = home.root().join("agent.sh");
     let elsewhere = home.root().join("elsewhere");
-    write(
+    write_file(
         &script,
         &format!(
             "cd {repo}\nprovost trust --yes; echo $? > {root}/codes\n\
@@ -226,43 +226,43 @@ fn an_agent_cannot_trust_its_repository() {
     );
     home.provost_in(other.path(), &["spawn", "--", "sh", script.to_str().unwrap()]).ok();
     let done = home.root().join("done");
-    let codes = eventually("the agent's exit codes", || filled(&done));
+    let codes = eventually("the agent's exit codes", || read_nonempty(&done));
     assert_eq!(codes.lines().collect::<Vec<_>>(), ["4", "4", "4"]);
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
 }
 
 #[test]
-fn an_agent_in_a_terminal_is_not_asked() {
-    let home = Home::new();
+fn agent_in_terminal_gets_no_trust_prompt() {
+    let home = TestHome::new();
     let repo = home.repo("tty");
     let other = home.repo("other");
-    repo.write("provost.toml", &hook(&home));
+    repo.write("provost.toml", &hook_config(&home));
     let script = home.root().join("agent.sh");
     let root = home.root().display().to_string();
     let text = format!(
         "cd {}\nyes | provost trust; echo $? > {root}/codes\nprovost spawn -- true; echo $? >> {root}/codes\nmv {root}/codes {root}/done\nexec sleep 100\n",
         repo.path().display()
     );
-    write(&script, &text);
+    write_file(&script, &text);
     let started = home.provost_in(
         other.path(),
         &["spawn", "--json", "--tty", "--", "sh", script.to_str().unwrap()],
     );
     let id = started.ok().json()["id"].as_str().unwrap().to_owned();
     let done = home.root().join("done");
-    let codes = eventually("the agent's exit codes", || filled(&done));
+    let codes = eventually("the agent's exit codes", || read_nonempty(&done));
     assert_eq!(codes.lines().collect::<Vec<_>>(), ["4", "4"]);
     home.provost(&["stop", &id]).ok();
-    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
 }
 
 /// On a terminal, starting a session asks for trust right away; `script` provides the terminal.
 #[test]
-fn a_start_at_a_terminal_asks_in_place() {
-    let home = Home::new();
+fn spawn_on_terminal_prompts_for_trust() {
+    let home = TestHome::new();
     let repo = home.repo("asked");
-    repo.write("provost.toml", &hook(&home));
-    let answer = |text: &str| -> Output {
+    repo.write("provost.toml", &hook_config(&home));
+    let answer = |text: &str| -> ProgramOutput {
         let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
         let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
         let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
@@ -273,7 +273,7 @@ fn a_start_at_a_terminal_asks_in_place() {
         let mut child = command.spawn().unwrap();
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), text.as_bytes()).unwrap();
         let ended = child.wait_with_output().unwrap();
-        Output {
+        ProgramOutput {
             command: line,
             status: ended.status,
             stdout: String::from_utf8_lossy(&ended.stdout).into_owned(),
@@ -282,19 +282,19 @@ fn a_start_at_a_terminal_asks_in_place() {
         }
     };
     let refused = answer("n\n");
-    assert!(refused.exits(4).stdout.contains("hooks.session.opened"), "{refused:?}");
-    assert!(!proof(&home).exists());
+    assert!(refused.assert_code(4).stdout.contains("hooks.session.opened"), "{refused:?}");
+    assert!(!proof_file(&home).exists());
     answer("y\n").ok();
-    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
-    spawn(&home, repo.path()).ok();
+    eventually("the hook of a trusted project", || proof_file(&home).exists().then_some(()));
+    spawn_and_wait(&home, repo.path()).ok();
 }
 
 /// While the prompt is open, the file becomes one that another user could have written.
 #[test]
-fn what_the_operator_agreed_to_counts_though_it_changes_meanwhile() {
-    let home = Home::new();
+fn trusted_content_counts_if_file_changes_meanwhile() {
+    let home = TestHome::new();
     let repo = home.repo("asked");
-    repo.write("provost.toml", &hook(&home));
+    repo.write("provost.toml", &hook_config(&home));
     let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
     let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
     let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
@@ -315,81 +315,84 @@ fn what_the_operator_agreed_to_counts_though_it_changes_meanwhile() {
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     // The content that was shown and trusted had a hook.
-    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
-    spawn(&home, repo.path()).exits(4);
+    eventually("the hook of a trusted project", || proof_file(&home).exists().then_some(()));
+    spawn_and_wait(&home, repo.path()).assert_code(4);
 }
 
 #[test]
-fn f2_2_fake_git_above_makes_no_project() {
-    let home = Home::new();
+fn f2_2_fake_git_dir_above_is_not_a_project() {
+    let home = TestHome::new();
     let shared = home.root().join("shared");
-    write(&shared.join(".git/HEAD"), "");
-    write(&shared.join("provost.toml"), &hook(&home));
+    write_file(&shared.join(".git/HEAD"), "");
+    write_file(&shared.join("provost.toml"), &hook_config(&home));
     let work = shared.join("alice/work");
     fs::create_dir_all(&work).unwrap();
-    spawn(&home, &work).ok();
-    assert!(!proof(&home).exists());
+    spawn_and_wait(&home, &work).ok();
+    assert!(!proof_file(&home).exists());
     let shown = home.provost_in(&work, &["config", "show", "--json"]).ok().stdout.clone();
     assert!(!shown.contains("OWNED"), "{shown}");
 }
 
 #[test]
-fn f2_2_config_of_another_user_is_never_obeyed() {
+fn f2_2_config_of_another_user_is_ignored() {
     if !geteuid().is_root() {
         return;
     }
-    let home = Home::new();
+    let home = TestHome::new();
     for foreign in ["", ".git", "provost.toml"] {
         let name = if foreign.is_empty() { "top" } else { foreign.trim_start_matches('.') };
         let repo = home.repo(name);
-        repo.write("provost.toml", &hook(&home));
+        repo.write("provost.toml", &hook_config(&home));
         home.trust(repo.path());
-        chown(repo.path().join(foreign), Some(NOBODY), Some(NOBODY)).unwrap();
-        let refused = spawn(&home, repo.path());
-        let error = refused.exits(4).json()["error"].to_string();
+        chown(repo.path().join(foreign), Some(FOREIGN_UID), Some(FOREIGN_UID)).unwrap();
+        let refused = spawn_and_wait(&home, repo.path());
+        let error = refused.assert_code(4).json()["error"].to_string();
         assert!(error.contains("another user") && error.contains("chown"), "{foreign}: {error}");
-        home.provost_in(repo.path(), &["trust", "--yes"]).exits(4);
+        home.provost_in(repo.path(), &["trust", "--yes"]).assert_code(4);
         for arguments in [&["config", "show"][..], &["ls"], &["status"]] {
             home.provost_in(repo.path(), arguments);
         }
-        assert!(!proof(&home).exists(), "{foreign}");
+        assert!(!proof_file(&home).exists(), "{foreign}");
         chown(repo.path().join(foreign), Some(0), Some(0)).unwrap();
     }
 }
 
 #[test]
-fn f2_2_config_that_others_can_write_cannot_be_trusted() {
-    let home = Home::new();
+fn f2_2_world_writable_config_cannot_be_trusted() {
+    let home = TestHome::new();
     for (name, mode) in [("provost.toml", 0o666), ("", 0o777), ("provost.toml", 0o646)] {
         let repo = home.repo(&format!("writable-{mode:o}"));
-        repo.write("provost.toml", &hook(&home));
+        repo.write("provost.toml", &hook_config(&home));
         fs::set_permissions(repo.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
         let refused = home.provost_in(repo.path(), &["trust", "--yes", "--json"]);
-        let error = refused.exits(4).json()["error"].to_string();
+        let error = refused.assert_code(4).json()["error"].to_string();
         assert!(error.contains("chmod"), "{error}");
-        let refused = spawn(&home, repo.path());
-        assert!(refused.exits(4).json()["error"].to_string().contains("chmod"), "{refused:?}");
-        assert!(!proof(&home).exists(), "{name} {mode:o}");
+        let refused = spawn_and_wait(&home, repo.path());
+        assert!(
+            refused.assert_code(4).json()["error"].to_string().contains("chmod"),
+            "{refused:?}"
+        );
+        assert!(!proof_file(&home).exists(), "{name} {mode:o}");
     }
 }
 
 #[test]
-fn f2_2_config_behind_a_link_never_counts() {
-    let home = Home::new();
+fn f2_2_symlinked_config_is_ignored() {
+    let home = TestHome::new();
     let repo = home.repo("linked");
     let real = home.root().join("elsewhere.toml");
-    write(&real, &hook(&home));
+    write_file(&real, &hook_config(&home));
     symlink(&real, repo.path().join("provost.toml")).unwrap();
     let refused = home.provost_in(repo.path(), &["trust", "--yes", "--json"]);
-    assert!(refused.exits(4).json()["error"].to_string().contains("link"), "{refused:?}");
-    spawn(&home, repo.path()).exits(4);
-    assert!(!proof(&home).exists());
+    assert!(refused.assert_code(4).json()["error"].to_string().contains("link"), "{refused:?}");
+    spawn_and_wait(&home, repo.path()).assert_code(4);
+    assert!(!proof_file(&home).exists());
 }
 
 /// A repository whose configuration names one of its own programs as Codex.
-fn with_program(home: &Home, name: &str) -> Repo {
+fn repo_with_program(home: &TestHome, name: &str) -> TestRepo {
     let repo = home.repo(name);
-    repo.write("run.sh", &format!("#!/bin/sh\ntouch {}\n", proof(home).display()));
+    repo.write("run.sh", &format!("#!/bin/sh\ntouch {}\n", proof_file(home).display()));
     repo.write("provost.toml", "[agents.codex]\npath = \"run.sh\"\n");
     let path = repo.path().join("run.sh");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -397,9 +400,9 @@ fn with_program(home: &Home, name: &str) -> Repo {
 }
 
 #[test]
-fn f2_3_looking_runs_no_program_of_the_repository() {
-    let home = Home::new();
-    let repo = with_program(&home, "looked-at");
+fn f2_3_read_commands_run_no_repo_program() {
+    let home = TestHome::new();
+    let repo = repo_with_program(&home, "looked-at");
     let look = || {
         for arguments in [
             &["config", "show"][..],
@@ -413,7 +416,7 @@ fn f2_3_looking_runs_no_program_of_the_repository() {
             &["trust", "--print"],
         ] {
             home.provost_in(repo.path(), arguments);
-            assert!(!proof(&home).exists(), "{arguments:?} ran the repository's program");
+            assert!(!proof_file(&home).exists(), "{arguments:?} ran the repository's program");
         }
     };
     look();
@@ -425,30 +428,30 @@ fn f2_3_looking_runs_no_program_of_the_repository() {
 }
 
 #[test]
-fn f2_3_doctor_takes_no_program_of_the_repository_from_path() {
-    let mut home = Home::new();
-    let repo = with_program(&home, "in-path");
+fn f2_3_doctor_skips_repo_programs_on_path() {
+    let mut home = TestHome::new();
+    let repo = repo_with_program(&home, "in-path");
     fs::rename(repo.path().join("run.sh"), repo.path().join("codex")).unwrap();
     fs::remove_file(repo.path().join("provost.toml")).unwrap();
-    let path = std::env::split_paths(&path_of(&home)).collect::<Vec<_>>();
+    let path = std::env::split_paths(&path_variable(&home)).collect::<Vec<_>>();
     for added in [PathBuf::from("."), repo.path().to_owned(), PathBuf::new()] {
         let all = std::iter::once(added.clone()).chain(path.iter().cloned());
         home.set_env("PATH", std::env::join_paths(all).unwrap());
         home.provost_in(repo.path(), &["doctor"]);
         home.provost_in(repo.path(), &["config", "show"]);
-        assert!(!proof(&home).exists(), "{} was searched", added.display());
+        assert!(!proof_file(&home).exists(), "{} was searched", added.display());
     }
 }
 
-fn path_of(home: &Home) -> std::ffi::OsString {
+fn path_variable(home: &TestHome) -> std::ffi::OsString {
     let like = home.command(&["status"]);
     let path = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
     path.unwrap().to_owned()
 }
 
 #[test]
-fn f2_3_config_show_marks_what_is_not_trusted() {
-    let home = Home::new();
+fn f2_3_config_show_marks_untrusted_values() {
+    let home = TestHome::new();
     let repo = home.repo("marked");
     repo.write("provost.toml", "[worktree]\nsetup = \"./evil\"\n[session]\nsettle = \"70ms\"\n");
     let entry = |key: &str| -> Value {
@@ -467,8 +470,8 @@ fn f2_3_config_show_marks_what_is_not_trusted() {
 }
 
 #[test]
-fn serve_follows_a_changed_workflow_only_after_trust() {
-    let home = Home::new();
+fn serve_reloads_changed_workflow_after_trust() {
+    let home = TestHome::new();
     let repo = home.repo("served");
     let front = |hook: &str| {
         format!(
@@ -487,7 +490,7 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
     let until =
         |text: &str| serving.wait_line(text, |line| line.contains(text).then(|| line.to_owned()));
     until("serving");
-    repo.write("WORKFLOW.md", &front(&format!("touch {}", proof(&home).display())));
+    repo.write("WORKFLOW.md", &front(&format!("touch {}", proof_file(&home).display())));
     let event = until("provost trust");
     assert!(event.contains("WORKFLOW.md"), "{event}");
     home.trust(repo.path());
@@ -495,85 +498,87 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
 }
 
 /// A repository with an MCP server for Codex, and a model that responds once.
-struct CodexScene {
-    home: Home,
+struct McpServerEnv {
+    home: TestHome,
     model: ModelServer,
-    repo: Repo,
+    repo: TestRepo,
 }
 
-impl CodexScene {
+impl McpServerEnv {
     fn new() -> Option<Self> {
         let program = codex()?;
         let model = ModelServer::play(
             "[[thread]]\nturn = [{ response = [{ items = [{ message = \"It is a sample.\" }] }] }]\n",
         );
-        let mut home = Home::new();
+        let mut home = TestHome::new();
         home.set_env("PROVOST_CODEX", program);
         let repo = home.repo("cloned");
         let server = format!(
             "[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"touch {}\"]\n",
-            proof(&home).display()
+            proof_file(&home).display()
         );
         repo.write(".codex/config.toml", &server);
         repo.commit("Add a server");
-        let scene = CodexScene { home, model, repo };
-        scene.configure("");
+        let scene = McpServerEnv { home, model, repo };
+        scene.configure_codex("");
         Some(scene)
     }
 
     /// Writes the user's Codex configuration.
-    fn configure(&self, more: &str) {
+    fn configure_codex(&self, more: &str) {
         let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
         let text = codex_config(MODEL, &self.model.url()) + sandbox + more;
-        write(&self.home.root().join("user/.codex/config.toml"), &text);
+        write_file(&self.home.root().join("user/.codex/config.toml"), &text);
     }
 
     /// Has Codex describe the repository, in a worktree.
     #[track_caller]
-    fn ask(&self, flags: &[&str]) -> Value {
+    fn describe_repo(&self, flags: &[&str]) -> Value {
         let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
         let spawned = self.home.provost_in(self.repo.path(), &[&words, flags].concat());
         let reply = spawned.ok().json();
-        self.home.sealed(reply["id"].as_str().unwrap());
+        self.home.wait_sealed(reply["id"].as_str().unwrap());
         reply
     }
 }
 
 #[test]
-fn f2_4_codex_starts_no_server_of_an_untrusted_repository() {
-    let Some(scene) = CodexScene::new() else { return };
+fn f2_4_codex_starts_no_untrusted_mcp_server() {
+    let Some(scene) = McpServerEnv::new() else { return };
     let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
     assert_untrusted(&scene.home.provost_in(scene.repo.path(), &words), ".codex/config.toml");
-    let reply = scene.ask(&["--ignore-project-config"]);
-    assert!(!proof(&scene.home).exists(), "{reply}");
+    let reply = scene.describe_repo(&["--ignore-project-config"]);
+    assert!(!proof_file(&scene.home).exists(), "{reply}");
     let warnings = reply["warnings"].to_string();
     assert!(warnings.contains(".codex"), "{warnings}");
 }
 
 #[test]
-fn f2_4_codex_starts_a_trusted_server_as_it_was_shown() {
-    let Some(scene) = CodexScene::new() else { return };
+fn f2_4_codex_starts_trusted_mcp_server() {
+    let Some(scene) = McpServerEnv::new() else { return };
     scene.home.trust(scene.repo.path());
-    scene.ask(&[]);
-    assert!(proof(&scene.home).exists());
+    scene.describe_repo(&[]);
+    assert!(proof_file(&scene.home).exists());
 }
 
 #[test]
-fn f2_4_codex_does_not_trust_other_content_than_was_shown() {
-    let Some(scene) = CodexScene::new() else { return };
+fn f2_4_codex_ignores_content_that_was_not_shown() {
+    let Some(scene) = McpServerEnv::new() else { return };
     // The committed content, which the worktree gets, differs from the checkout that was shown.
     scene.repo.write(".codex/config.toml", "model_reasoning_effort = \"low\"\n");
     scene.home.trust(scene.repo.path());
-    scene.ask(&[]);
-    assert!(!proof(&scene.home).exists());
+    scene.describe_repo(&[]);
+    assert!(!proof_file(&scene.home).exists());
 }
 
 #[test]
-fn f2_4_codex_trust_in_the_users_own_config_is_followed() {
-    let Some(scene) = CodexScene::new() else { return };
+fn f2_4_trust_in_user_codex_config_is_honoured() {
+    let Some(scene) = McpServerEnv::new() else { return };
     let top = scene.repo.path().canonicalize().unwrap();
-    scene
-        .configure(&format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", top.to_str().unwrap()));
-    scene.ask(&["--ignore-project-config"]);
-    assert!(proof(&scene.home).exists());
+    scene.configure_codex(&format!(
+        "[projects.{:?}]\ntrust_level = \"trusted\"\n",
+        top.to_str().unwrap()
+    ));
+    scene.describe_repo(&["--ignore-project-config"]);
+    assert!(proof_file(&scene.home).exists());
 }

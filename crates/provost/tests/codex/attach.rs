@@ -9,9 +9,9 @@ use provost_testkit::{
 use serde_json::json;
 
 use crate::{
-    going_on::WAITS,
-    kit::{Stage, Which},
-    screen::Screen,
+    crash_recovery::WAITS_ON_HOLD,
+    kit::{CodexEnv, TestedCodex},
+    tmux_screen::TmuxScreen,
 };
 
 /// Asks for two approvals, the second after hold `gate`, then blocks on hold `door`, then claims completion.
@@ -30,29 +30,29 @@ turn = [
 "#;
 
 #[test]
-fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
-    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+fn screen_and_cli_answer_and_closing_ends_nothing() {
+    let Some(stage) = CodexEnv::new(ASKS_TWICE) else { return };
     let id = stage.spawn(&["Write both files."]);
-    let first = asked(&stage, &id, "q1");
-    let screen = Screen::begin(&stage, &["attach", &id]);
-    approves(&screen, "May I go first?");
+    let first = wait_request_id(&stage, &id, "q1");
+    let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
+    approve_on_screen(&screen, "May I go first?");
     stage.model.wait_for_hold("gate");
     stage.home.wait_state(&id, |row| row["requests"] == json!([]));
     stage.model.release("gate");
-    asked(&stage, &id, "q2");
+    wait_request_id(&stage, &id, "q2");
     assert_eq!(stage.repo.read("first.txt"), "first\n", "it was approved on the screen");
     let late = stage.home.provost(&["approve", &first, "--revision", "1"]);
     assert_ne!(late.code(), Some(0), "the first answer counts: {late:#?}");
     assert!(late.stderr.contains("answered on the agent's screen"), "{late:#?}");
 
-    screen.shows("And once more?");
+    screen.wait_for_text("And once more?");
     stage.home.provost(&["approve", &format!("{id}.q2")]).ok();
     stage.model.wait_for_hold("door");
-    screen.shows("Ran echo second");
+    screen.wait_for_text("Ran echo second");
     drop(screen);
 
     stage.model.release("door");
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["claim"]),
         (&"completed".into(), &"completed".into()),
@@ -62,13 +62,13 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     assert_eq!(stage.repo.read("second.txt"), "second\n");
     stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
     let ended = stage.home.provost(&["attach", &id]);
-    assert!(ended.exits(4).stderr.contains("has ended"), "{ended:#?}");
+    assert!(ended.assert_code(4).stderr.contains("has ended"), "{ended:#?}");
     assert!(ended.stderr.contains("provost resume"), "{ended:#?}");
     stage.model.assert_all_as_scripted();
 }
 
 /// Blocks on hold `door`, continues after the next prompt, and claims completion.
-const INTERRUPTED: &str = r#"
+const CONTINUES_AFTER_INTERRUPT: &str = r#"
 [[thread]]
 turn = [
   { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
@@ -80,13 +80,13 @@ turn = [
 /// A turn interrupted on the screen is not finished. Nothing is asked of the agent and nothing is sealed, neither while
 /// the user is attached nor later, until the user says how to continue.
 #[test]
-fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
-    let Some(stage) = Stage::new(INTERRUPTED) else { return };
+fn f1_s1_turn_interrupted_on_screen_waits_for_user() {
+    let Some(stage) = CodexEnv::new(CONTINUES_AFTER_INTERRUPT) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
-    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
-    screen.shows("esc to interrupt");
+    let screen = TmuxScreen::run_provost_and_stay(&stage, &["attach", &id]);
+    screen.wait_for_text("esc to interrupt");
     eventually("the turn is interrupted", || {
         screen.tmux(&["send-keys", "Escape"]);
         let row = stage.home.status(&id);
@@ -94,7 +94,7 @@ fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
     });
     stage.model.release("door");
     screen.tmux(&["send-keys", "C-\\"]);
-    screen.shows("detached; its turn was interrupted, and it waits for you");
+    screen.wait_for_text("detached; its turn was interrupted, and it waits for you");
     stage.home.wait_state(&id, |row| row["flags"].to_string().contains("interrupted"));
     eventually("no viewer is left", || {
         let left = stage.home.events_of(&id, "people.attached");
@@ -113,72 +113,72 @@ fn f1_s1_turn_interrupted_at_the_screen_waits_for_the_user() {
     assert!(shown.ok().stderr.contains(&resume), "{shown:#?}");
 
     stage.home.provost(&["resume", &id]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
 }
 
 #[test]
-fn f1_s1_one_key_leaves_codexs_screen_and_the_agent_keeps_running() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn f1_s1_detach_key_keeps_agent_running() {
+    let Some(stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
-    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
-    screen.shows("esc to interrupt");
+    let screen = TmuxScreen::run_provost_and_stay(&stage, &["attach", &id]);
+    screen.wait_for_text("esc to interrupt");
     screen.tmux(&["send-keys", "C-\\"]);
-    screen.shows("detached; the agent keeps running");
+    screen.wait_for_text("detached; the agent keeps running");
     let all = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
     assert!(all.contains("press Ctrl-\\ to detach"), "{all}");
     let row = stage.home.status(&id);
     assert_eq!((&row["state"], &row["process"]), (&json!("working"), &json!("alive")), "{row:#}");
     stage.model.release("door");
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
 }
 
 #[test]
-fn a_screen_is_left_with_the_reason_when_the_agent_ends_under_it() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn attach_ends_with_reason_when_agent_ends() {
+    let Some(stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
-    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
-    screen.shows("esc to interrupt");
+    let screen = TmuxScreen::run_provost_and_stay(&stage, &["attach", &id]);
+    screen.wait_for_text("esc to interrupt");
     stage.home.provost(&["cancel", &id]).ok();
-    screen.shows("has ended");
-    stage.sealed(&id);
+    screen.wait_for_text("has ended");
+    stage.wait_sealed(&id);
 }
 
 /// Codex offers a newer model at startup. Pressing Enter would switch to it, permanently and unrecorded.
 #[test]
-fn e22_no_other_model_is_offered_to_who_attaches() {
-    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+fn e22_attach_offers_no_other_model() {
+    let Some(stage) = CodexEnv::new(ASKS_TWICE) else { return };
     let config = stage.codex_home().join("config.toml");
     let text = fs::read_to_string(&config).unwrap();
     let untold = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
     fs::write(&config, untold.collect::<Vec<_>>().join("\n")).unwrap();
     let id = stage.spawn(&["Write both files."]);
-    asked(&stage, &id, "q1");
-    let screen = Screen::begin(&stage, &["attach", &id]);
-    screen.shows("May I go first?");
+    wait_request_id(&stage, &id, "q1");
+    let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
+    screen.wait_for_text("May I go first?");
     let shown = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
     assert!(!shown.contains("Try new model"), "{shown}");
     drop(screen);
     stage.home.provost(&["cancel", &id]).ok();
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
 }
 
 /// A user at the screen may change the model. Attaching changes nothing, and a change is recorded.
 #[test]
-fn a_model_that_is_changed_on_the_screen_is_recorded_and_attaching_changes_none() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn model_change_on_screen_is_recorded() {
+    let Some(stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["--model", "gpt-5.4", "Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
-    let screen = Screen::begin(&stage, &["attach", &id]);
-    screen.shows("esc to interrupt");
+    let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
+    screen.wait_for_text("esc to interrupt");
     assert_eq!(stage.home.status(&id)["warnings"], json!([]), "as it was set");
-    screen.shows("gpt-5.4");
+    screen.wait_for_text("gpt-5.4");
     screen.tmux(&["send-keys", "-l", "/model"]);
     eventually("the first model that is offered is taken", || {
         let shown = screen.tmux(&["capture-pane", "-p"]);
@@ -196,18 +196,18 @@ fn a_model_that_is_changed_on_the_screen_is_recorded_and_attaching_changes_none(
     );
     drop(screen);
     stage.model.release("door");
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
 }
 
 #[test]
-fn r13_an_agent_cannot_attach() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn r13_agent_cannot_attach() {
+    let Some(stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["turns"] == 1);
     stage.home.provost(&["attach", &id, "--print"]).ok();
     let elsewhere = stage.home.provost(&["attach", &id]);
-    assert!(elsewhere.exits(2).stderr.contains("--print"), "not a terminal: {elsewhere:#?}");
+    assert!(elsewhere.assert_code(2).stderr.contains("--print"), "not a terminal: {elsewhere:#?}");
 
     let tries = format!(
         "$PROVOST_BIN attach {id} --print > printed 2>&1; echo $? > code;
@@ -217,7 +217,7 @@ fn r13_an_agent_cannot_attach() {
     );
     let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
-    stage.sealed(agent["id"].as_str().unwrap());
+    stage.wait_sealed(agent["id"].as_str().unwrap());
     let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
     assert_eq!(found("code"), "4\n4\n4\n", "{}{}", found("printed"), found("hidden"));
     assert!(
@@ -229,16 +229,16 @@ fn r13_an_agent_cannot_attach() {
     assert!(found("hidden").contains("an agent may only report"), "{}", found("hidden"));
 
     stage.model.release("door");
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
 }
 
 /// Codex obeys every peer that connects to it, so all connections must go through its holder. The holder rejects
 /// agents, both on the path that Codex chose and on its own.
 #[test]
-fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
-    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+fn r13_agent_cannot_reach_app_server() {
+    let Some(stage) = CodexEnv::new(ASKS_TWICE) else { return };
     let id = stage.spawn(&["Write both files."]);
-    let request = asked(&stage, &id, "q1");
+    let request = wait_request_id(&stage, &id, "q1");
     let row = stage.home.wait_state(&id, |row| row["turns"] == 1);
     let thread = row["thread"].as_str().unwrap();
 
@@ -262,7 +262,7 @@ fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
     );
     let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
-    stage.sealed(agent["id"].as_str().unwrap());
+    stage.wait_sealed(agent["id"].as_str().unwrap());
     let tried = fs::read_to_string(stage.home.root().join("tried.1")).unwrap();
     let row = stage.home.status(&id);
     assert_eq!(row["requests"][0]["id"], request.as_str(), "{tried}\n{row:#}");
@@ -272,27 +272,27 @@ fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
     stage.home.provost(&["deny", &request]).ok();
     stage.model.wait_for_hold("gate");
     stage.home.provost(&["cancel", &id]).ok();
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
 }
 
 #[test]
-fn an_old_codex_cannot_be_attached_to_and_is_named() {
-    let Some(stage) = Stage::with(Which::Oldest, WAITS) else { return };
+fn attach_to_old_codex_is_refused_with_version() {
+    let Some(stage) = CodexEnv::with_version(TestedCodex::Oldest, WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     let refused = stage.home.provost(&["attach", &id]);
-    assert!(refused.exits(4).stderr.contains("0.107.0"), "{refused:#?}");
+    assert!(refused.assert_code(4).stderr.contains("0.107.0"), "{refused:#?}");
     stage.model.release("door");
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
 }
 
 #[test]
-fn logs_say_what_codex_said_and_raw_ones_give_its_messages() {
-    let Some(stage) = Stage::new(WAITS) else { return };
+fn logs_show_text_and_raw_logs_show_protocol() {
+    let Some(stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
     let id = stage.spawn(&["Wait a moment."]);
     stage.model.wait_for_hold("door");
     stage.model.release("door");
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
     let read = stage.home.provost(&["logs", &id, "--stdout"]).ok().stdout.clone();
     assert!(read.contains("> Wait a moment.\nHere I am.\n── turn completed\n"), "{read}");
     assert!(!read.contains("\"method\""), "{read}");
@@ -307,7 +307,7 @@ fn logs_say_what_codex_said_and_raw_ones_give_its_messages() {
 
 /// Waits for an open request and returns its id.
 #[track_caller]
-fn asked(stage: &Stage, id: &str, no: &str) -> String {
+fn wait_request_id(stage: &CodexEnv, id: &str, no: &str) -> String {
     let request = format!("{id}.{no}");
     stage.home.wait_state(id, |row| row["requests"][0]["id"] == request.as_str());
     request
@@ -316,8 +316,8 @@ fn asked(stage: &Stage, id: &str, no: &str) -> String {
 /// Approves the request with this reason. Codex may lose a key that arrives right after it painted the prompt, so the
 /// key is pressed again, as a user would.
 #[track_caller]
-fn approves(screen: &Screen<'_>, reason: &str) {
-    screen.shows(reason);
+fn approve_on_screen(screen: &TmuxScreen<'_>, reason: &str) {
+    screen.wait_for_text(reason);
     eventually(&format!("{reason:?} is settled"), || {
         let shown = screen.tmux(&["capture-pane", "-p"]);
         if !shown.contains(reason) {

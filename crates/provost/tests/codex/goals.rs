@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::Stage;
+use crate::kit::CodexEnv;
 
 /// Sets a goal in its first turn. Codex starts the second turn by itself, with half of the work; the third does the
 /// rest.
@@ -27,8 +27,8 @@ turn = [
 "#;
 
 #[test]
-fn f4_2_goal_turns_are_work_and_the_claim_comes_after_them() {
-    let Some(stage) = Stage::new(GOAL) else { return };
+fn f4_2_goal_turns_count_before_claim() {
+    let Some(stage) = CodexEnv::new(GOAL) else { return };
     let check = "test -e one.txt && test -e two.txt";
     let id = stage.spawn(&["--worktree", "--check", check, "Write two files."]);
     stage.model.wait_for_hold("half");
@@ -36,7 +36,7 @@ fn f4_2_goal_turns_are_work_and_the_claim_comes_after_them() {
     assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")), "{row:#}");
     stage.daemon().kill();
     stage.model.release("half");
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["turns"]), (&json!("succeeded"), &json!(4)), "{row:#}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
     let goals = stage.events_of(&id, "goal.changed");
@@ -47,7 +47,7 @@ fn f4_2_goal_turns_are_work_and_the_claim_comes_after_them() {
     stage.model.assert_all_as_scripted();
 }
 
-const DONE: &str = r#"
+const DONE_SCENARIO: &str = r#"
 [[thread]]
 turn = [{ response = [
   { items = [{ tool = "provost_report", args = { status = "completed", summary = "done" } }] },
@@ -56,14 +56,14 @@ turn = [{ response = [
 "#;
 
 #[test]
-fn f4_1_launch_that_fails_before_an_answer_is_repeated_once() {
-    let Some(mut stage) = Stage::new(DONE) else { return };
-    stage.stand_in(
+fn f4_1_failed_launch_is_retried_once() {
+    let Some(mut stage) = CodexEnv::new(DONE_SCENARIO) else { return };
+    stage.replace_codex(
         r#"case "$*" in *app-server*) [ -e "$0.failed" ] || { : > "$0.failed"; exit 1; };; esac
 exec "$REAL" "$@""#,
     );
     let id = stage.spawn(&["Do it."]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     let owed = stage.events_of(&id, "launch.owed");
     let why: Vec<_> = owed.iter().map(|event| event["data"]["why"].clone()).collect();
@@ -72,14 +72,14 @@ exec "$REAL" "$@""#,
 }
 
 #[test]
-fn f4_1_launch_that_always_fails_is_not_repeated_twice() {
-    let Some(mut stage) = Stage::new("") else { return };
-    stage.stand_in(
+fn f4_1_launch_failing_twice_is_not_retried() {
+    let Some(mut stage) = CodexEnv::new("") else { return };
+    stage.replace_codex(
         r#"case "$*" in *app-server*) exit 1;; esac
 exec "$REAL" "$@""#,
     );
     let id = stage.spawn(&["Do it."]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "failed", "{row:#}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
 }

@@ -5,64 +5,64 @@ use std::{
     process::Command,
 };
 
-use provost_holder::{Held, Looked, look};
+use provost_holder::{HeldRecord, LaunchState, inspect};
 use provost_testkit::{
-    harness::{Home, Output, Repo, eventually},
+    harness::{ProgramOutput, TestHome, TestRepo, eventually},
     model::{MODEL, ModelServer, OLD_MODEL, codex, codex_config, old_codex},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A home, a scripted model and a repository for sessions with Codex.
-pub(crate) struct Stage {
-    pub(crate) home: Home,
+pub(crate) struct CodexEnv {
+    pub(crate) home: TestHome,
     pub(crate) model: ModelServer,
-    pub(crate) repo: Repo,
+    pub(crate) repo: TestRepo,
 }
 
 /// Methods of the home are available directly.
-impl Deref for Stage {
-    type Target = Home;
+impl Deref for CodexEnv {
+    type Target = TestHome;
 
-    fn deref(&self) -> &Home {
+    fn deref(&self) -> &TestHome {
         &self.home
     }
 }
 
 /// Which version of Codex is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum TestedCodex {
     Pinned,
     Oldest,
 }
 
-impl Which {
+impl TestedCodex {
     /// A model for which this Codex offers one tool per function.
     pub(crate) fn model(self) -> &'static str {
         match self {
-            Which::Pinned => MODEL,
-            Which::Oldest => OLD_MODEL,
+            TestedCodex::Pinned => MODEL,
+            TestedCodex::Oldest => OLD_MODEL,
         }
     }
 }
 
-impl Stage {
+impl CodexEnv {
     /// An environment with the pinned Codex; `None` if it is not installed and this run allows that.
     #[track_caller]
-    pub(crate) fn new(scenario: &str) -> Option<Stage> {
-        Stage::with(Which::Pinned, scenario)
+    pub(crate) fn new(scenario: &str) -> Option<CodexEnv> {
+        CodexEnv::with_version(TestedCodex::Pinned, scenario)
     }
 
     #[track_caller]
-    pub(crate) fn with(which: Which, scenario: &str) -> Option<Stage> {
+    pub(crate) fn with_version(which: TestedCodex, scenario: &str) -> Option<CodexEnv> {
         let program = match which {
-            Which::Pinned => codex()?,
-            Which::Oldest => old_codex()?,
+            TestedCodex::Pinned => codex()?,
+            TestedCodex::Oldest => old_codex()?,
         };
         let model = ModelServer::play(scenario);
-        let mut home = Home::new();
+        let mut home = TestHome::new();
         home.set_env("PROVOST_CODEX", program);
         let repo = home.repo("work");
-        let stage = Stage { home, model, repo };
+        let stage = CodexEnv { home, model, repo };
         stage.configure_codex(which.model(), "");
         Some(stage)
     }
@@ -88,7 +88,7 @@ impl Stage {
         spawned.ok().json()["id"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) fn try_spawn(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn try_spawn(&self, arguments: &[&str]) -> ProgramOutput {
         let all = [&["spawn", "--json", "--agent", "codex"], arguments].concat();
         self.home.provost_in(self.repo.path(), &all)
     }
@@ -96,7 +96,7 @@ impl Stage {
     /// Runs a command that starts the daemon with its monotonic clock one day ahead, in a time namespace. All limits
     /// are measured by that clock.
     #[track_caller]
-    pub(crate) fn a_day_later(&self, arguments: &[&str]) {
+    pub(crate) fn run_a_day_later(&self, arguments: &[&str]) {
         let like = self.command(arguments);
         let mut later = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {
@@ -110,7 +110,7 @@ impl Stage {
     }
 
     /// Replaces Codex with a script, which finds the real one in `$REAL`.
-    pub(crate) fn stand_in(&mut self, script: &str) {
+    pub(crate) fn replace_codex(&mut self, script: &str) {
         let like = self.home.command(&["status"]);
         let mut variables = like.get_envs();
         let (_, real) = variables.find(|(name, _)| *name == "PROVOST_CODEX").unwrap();
@@ -130,33 +130,33 @@ impl Stage {
     /// Sends a signal to the process of a launch, and to no other.
     #[track_caller]
     pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
-        send(self.held(id, launch).child.pid, signal);
+        send_signal(self.wait_holder(id, launch).child.pid, signal);
     }
 
     /// Kills the holder of a launch, and no other process.
     #[track_caller]
     pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
-        send(self.held(id, launch).holder.pid, Signal::KILL);
+        send_signal(self.wait_holder(id, launch).holder.pid, Signal::KILL);
     }
 
     #[track_caller]
-    fn held(&self, id: &str, launch: usize) -> Held {
+    fn wait_holder(&self, id: &str, launch: usize) -> HeldRecord {
         let dir = self.home.path().join("launches").join(format!("{id}.l{launch}"));
-        eventually("the holder lives", || match look(&dir) {
-            Ok(Looked::Alive { held }) => Ok(held),
+        eventually("the holder lives", || match inspect(&dir) {
+            Ok(LaunchState::Alive { held }) => Ok(held),
             other => Err(format!("{other:?}")),
         })
     }
 
     /// Returns the number of model turns whose prompt contains `part`.
-    pub(crate) fn turns_asked(&self, part: &str) -> usize {
+    pub(crate) fn count_turns_with(&self, part: &str) -> usize {
         let requests = self.model.requests();
         let asked = requests.iter().filter(|made| made.request.prompt().contains(part));
         asked.map(|made| made.request.turn().map(str::to_owned)).collect::<BTreeSet<_>>().len()
     }
 }
 
-fn send<N: TryInto<i32>>(pid: N, signal: Signal) {
+fn send_signal<N: TryInto<i32>>(pid: N, signal: Signal) {
     let pid = pid.try_into().ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, signal).unwrap();
 }

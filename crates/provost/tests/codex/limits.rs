@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::kit::{Stage, Which};
+use crate::kit::{CodexEnv, TestedCodex};
 
 /// Works in small steps of 1000 tokens each, forever.
-const SPENDS: &str = r#"
+const SPENDS_FOREVER: &str = r#"
 [[thread]]
 turn = [{ repeat = "forever", response = [
   { repeat = "forever", items = [{ shell = "true" }], usage = { input = 900, output = 100 } },
@@ -13,11 +13,11 @@ turn = [{ repeat = "forever", response = [
 "#;
 
 #[test]
-fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
-    for which in [Which::Pinned, Which::Oldest] {
-        let Some(stage) = Stage::with(which, SPENDS) else { return };
+fn a08_token_budget_stops_and_can_be_raised() {
+    for which in [TestedCodex::Pinned, TestedCodex::Oldest] {
+        let Some(stage) = CodexEnv::with_version(which, SPENDS_FOREVER) else { return };
         let id = stage.spawn(&["--budget", "2500", "Spend."]);
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(
             (&row["state"], &row["cause"]),
             (&json!("failed"), &json!("budget")),
@@ -26,10 +26,11 @@ fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
         let calls = stage.model.requests().len();
         assert!((3..=4).contains(&calls), "{which:?}: {calls} calls of 1000 tokens");
         stage.home.daemon().kill();
-        let refused = stage.home.provost(&["resume", &id, "Go on.", "--json"]).exits(4).json();
+        let refused =
+            stage.home.provost(&["resume", &id, "Go on.", "--json"]).assert_code(4).json();
         let next = refused["error"]["next"][0].as_str().unwrap();
         assert!(next.starts_with("provost limit") && next.ends_with("--tokens N"), "{refused:#}");
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(row["attempt"], 1, "the budget stays used up after a restart: {row:#}");
         assert_eq!(stage.model.requests().len(), calls, "{which:?}: no call begins");
         stage.home.provost(&["limit", &id, "--tokens", "6000"]).ok();
@@ -44,20 +45,20 @@ fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
 }
 
 #[test]
-fn a08_a_turn_budget_stops_before_the_next_turn() {
+fn a08_turn_budget_stops_before_next_turn() {
     let scenario = r#"
         [[thread]]
         turn = [{ response = [{ items = [{ message = "I say no more." }] }] }]"#;
-    let Some(stage) = Stage::new(scenario) else { return };
+    let Some(stage) = CodexEnv::new(scenario) else { return };
     let id = stage.spawn(&["--turns", "1", "Say something."]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["turns"]), (&json!("failed"), &json!(1)), "{row:#}");
     assert_eq!(row["cause"], "budget", "{row:#}");
     assert_eq!(stage.model.requests().len(), 1, "its result would have been another turn");
 }
 
 /// The account's usage limit is reached in the first turn. The second one succeeds.
-fn limited(resets_in_s: u64) -> String {
+fn limited_scenario(resets_in_s: u64) -> String {
     format!(
         r#"
         [[thread]]
@@ -72,16 +73,16 @@ fn limited(resets_in_s: u64) -> String {
 }
 
 #[test]
-fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
-    for which in [Which::Pinned, Which::Oldest] {
-        let Some(stage) = Stage::with(which, &limited(3)) else { return };
+fn a09_usage_limit_wait_survives_daemon_kill() {
+    for which in [TestedCodex::Pinned, TestedCodex::Oldest] {
+        let Some(stage) = CodexEnv::with_version(which, &limited_scenario(3)) else { return };
         stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"2s\"\n");
         let id = stage.spawn(&["Work."]);
         let row = stage.home.wait_state(&id, |row| row["limited"].is_object());
         assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
         assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")), "{row:#}");
         stage.home.daemon().kill();
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(
             (&row["state"], &row["claim_text"]),
             (&json!("completed"), &json!("later")),
@@ -95,14 +96,14 @@ fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
 }
 
 #[test]
-fn a09_a_limit_that_does_not_pass_is_waited_for_ten_times_and_not_once_more() {
+fn a09_usage_limit_is_waited_for_ten_times() {
     let scenario = r#"
         [[thread]]
         turn = [{ repeat = "forever", response = [{ usage_limit = { resets_in_s = 1 } }] }]"#;
-    let Some(stage) = Stage::new(scenario) else { return };
+    let Some(stage) = CodexEnv::new(scenario) else { return };
     stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"0s\"\n");
     let id = stage.spawn(&["Work."]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["cause"]),
         (&json!("failed"), &json!("agent_error")),
@@ -117,8 +118,10 @@ fn a09_a_limit_that_does_not_pass_is_waited_for_ten_times_and_not_once_more() {
 }
 
 #[test]
-fn a09_sessions_of_one_account_go_on_one_after_the_other() {
-    let Some(stage) = Stage::new(&[limited(3), limited(3)].concat()) else { return };
+fn a09_sessions_of_one_account_resume_staggered() {
+    let Some(stage) = CodexEnv::new(&[limited_scenario(3), limited_scenario(3)].concat()) else {
+        return;
+    };
     stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"4s\"\n");
     let ids = ["One.", "Two."].map(|text| stage.spawn(&[text]));
     let until = ids.each_ref().map(|id| {
@@ -130,7 +133,7 @@ fn a09_sessions_of_one_account_go_on_one_after_the_other() {
     assert!(until[0].abs_diff(until[1]) >= 4_000 - ROUNDED, "{until:?}");
     stage.home.daemon().kill();
     for (id, until) in ids.iter().zip(until) {
-        assert_eq!(stage.sealed(id)["state"], "completed", "{until:?}");
+        assert_eq!(stage.wait_sealed(id)["state"], "completed", "{until:?}");
         let lifted = stage.events_of(id, "limit.lifted");
         assert_eq!(lifted.len(), 1, "{lifted:?}");
         // A session may resume late on a slow machine, but never early.

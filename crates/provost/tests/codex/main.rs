@@ -5,29 +5,29 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 
+mod agent_profile;
+mod agent_reports;
+mod approvals;
 mod attach;
-mod boundary;
-mod by_mcp;
-mod carried;
 mod control;
-mod dispatch;
-mod dispatch_story;
-mod finding;
-mod forms;
+mod crash_recovery;
 mod goals;
-mod going_on;
+mod hosted_terminal;
 mod journal;
 mod kit;
 mod limits;
-mod moving;
-mod once;
-mod panes;
+mod locate_codex;
+mod mcp_forms;
+mod mcp_reports;
+mod one_shot;
 mod questions;
-mod requests;
 mod runs;
-mod screen;
+mod sandbox_attacks;
 mod secrets;
-mod terminal;
-mod tools;
-mod typing;
-mod work;
+mod team;
+mod team_scenario;
+mod thread_switch;
+mod tmux_panes;
+mod tmux_screen;
+mod typed_input;
+mod verified_work;

@@ -9,16 +9,16 @@ use provost_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    journal::Journal,
-    kit::{Stage, Which},
-    requests::{open, told, turn_of},
+    approvals::{count_outputs, turn_with_result, wait_request},
+    journal::LaunchJournal,
+    kit::{CodexEnv, TestedCodex},
 };
 
-const COLOUR: &str = r#"
+const COLOUR_QUESTION: &str = r#"
     { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
     { items = [{ message = "Thank you." }] },"#;
 
-const TWO: &str = r#"
+const TWO_QUESTIONS: &str = r#"
     { items = [{ ask = [
       { id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
       { id = "size", header = "Size", question = "Which size?", options = [{ label = "S", description = "small" }, { label = "L", description = "large" }] },
@@ -34,10 +34,10 @@ const HARD_TO_GUESS: &str = r#"
     { items = [{ message = "Thank you." }] },"#;
 
 #[test]
-fn r07_status_shows_a_question_with_a_command_that_answers_it() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
+fn r07_status_shows_question_and_answer_command() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_QUESTION)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     let question = &asked["questions"][0];
     assert_eq!(
         (&question["id"], &question["header"], &question["question"], &question["secret"]),
@@ -48,31 +48,31 @@ fn r07_status_shows_a_question_with_a_command_that_answers_it() {
     for part in ["Which colour?", "Red", "Blue", "colour"] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let printed = command_in(&shown, "provost answer").replace("TEXT", "Blue");
+    let printed = shown_command(&shown, "provost answer").replace("TEXT", "Blue");
     let words: Vec<&str> = printed.split_whitespace().skip(1).collect();
     stage.home.provost(&words).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
-    assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
+    assert_eq!(count_outputs(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
     let late = stage.home.provost(&["answer", asked["id"].as_str().unwrap(), "Red"]);
     assert_ne!(late.code(), Some(0), "{late:#?}");
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn r07_several_questions_are_shown_with_their_ids_and_the_form_of_their_answers() {
-    let Some(stage) = Stage::new(&turn_of(HARD_TO_GUESS)) else { return };
+fn r07_several_questions_show_ids_and_answer_form() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(HARD_TO_GUESS)) else { return };
     let hooked = stage.root().join("hooked");
     stage.configure(&format!(
         "[hooks]\nsession.needs_input = {:?}\n",
         format!("cat > {}", hooked.display())
     ));
     let id = stage.spawn(&["Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     for part in ["k1 · ", "Shade: Which one?", "warm", "k2 · ", "(the answer is a secret)"] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let form = command_in(&shown, "{\"answers\"").replacen('…', "Red", 1).replacen('…', "XL", 1);
+    let form = shown_command(&shown, "{\"answers\"").replacen('…', "Red", 1).replacen('…', "XL", 1);
     let answer = asked["commands"][0].as_str().unwrap().replace("FILE", "-");
     let words: Vec<&str> = answer.split_whitespace().skip(1).collect();
     let payload = eventually("the hook has run", || {
@@ -80,22 +80,22 @@ fn r07_several_questions_are_shown_with_their_ids_and_the_form_of_their_answers(
     });
     assert!(payload.contains(asked["commands"][0].as_str().unwrap()), "{payload}");
     stage.home.provost_with_input(&words, &form).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     stage.model.assert_all_as_scripted();
 }
 
 /// Returns the command line shown on a screen.
 #[track_caller]
-fn command_in(shown: &str, begins: &str) -> String {
+fn shown_command(shown: &str, begins: &str) -> String {
     let line = shown.lines().find_map(|line| Some(&line[line.find(begins)?..]));
     line.unwrap_or_else(|| panic!("no {begins} in {shown}")).trim().to_owned()
 }
 
 #[test]
-fn r02_answers_to_several_questions_are_for_exactly_the_ids_that_were_asked() {
-    let Some(stage) = Stage::new(&turn_of(TWO)) else { return };
+fn r02_answers_must_match_the_asked_ids() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(TWO_QUESTIONS)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    open(&stage, &id, 1);
+    wait_request(&stage, &id, 1);
     let calls = stage.model.requests().len();
     let wrong = [
         json!({"answers": {"colour": {"answers": ["Red"]}}}),
@@ -106,12 +106,12 @@ fn r02_answers_to_several_questions_are_for_exactly_the_ids_that_were_asked() {
     for answers in wrong {
         let refused =
             stage.home.provost_with_input(&["answer", &id, "--answers", "-"], &answers.to_string());
-        refused.exits(2);
+        refused.assert_code(2);
         let message = &refused.stderr;
         assert!(message.contains("size") || message.contains("expected"), "{refused:#?}");
     }
     let text = stage.home.provost(&["answer", &id, "Red"]);
-    assert!(text.exits(2).stderr.contains("colour, size"), "{text:#?}");
+    assert!(text.assert_code(2).stderr.contains("colour, size"), "{text:#?}");
     assert_eq!(stage.events_of(&id, "request.settled").len(), 0, "nothing was stored");
     assert_eq!(stage.model.requests().len(), calls, "nothing was sent");
 
@@ -119,36 +119,36 @@ fn r02_answers_to_several_questions_are_for_exactly_the_ids_that_were_asked() {
     let right = json!({"answers": {"colour": {"answers": ["Blue"]}, "size": {"answers": ["L"]}}});
     std::fs::write(&file, right.to_string()).unwrap();
     stage.home.provost(&["answer", &id, "--answers", file.to_str().unwrap()]).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
-    assert_eq!(told(&stage, r#""size":{"answers":["L"]}"#), 1);
-    assert_eq!(told(&stage, r#""colour":{"answers":["Blue"]}"#), 1);
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
+    assert_eq!(count_outputs(&stage, r#""size":{"answers":["L"]}"#), 1);
+    assert_eq!(count_outputs(&stage, r#""colour":{"answers":["Blue"]}"#), 1);
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn r03_a_text_is_the_answer_verbatim() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
+fn r03_text_answer_is_verbatim() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_QUESTION)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    open(&stage, &id, 1);
+    wait_request(&stage, &id, 1);
     let text = r#"{"answers": "none of these"} - and 'more'"#;
     stage.home.provost(&["answer", &id, text]).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     let given = json!({"answers": {"colour": {"answers": [text]}}}).to_string();
-    assert_eq!(told(&stage, &given), 1, "{:#?}", stage.model.requests().last());
+    assert_eq!(count_outputs(&stage, &given), 1, "{:#?}", stage.model.requests().last());
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn a_question_of_a_code_mode_model_is_answered_beside_its_work() {
+fn code_mode_question_does_not_block_work() {
     let beside = r#"
     { items = [{ ask_async = [{ title = "Which colour?", options = ["Red", "Blue"] }] }] },
     { items = [{ hold = "door" }, { message = "Going on." }] },
     { items = [{ message = "Taken." }] },"#;
-    let Some(stage) = Stage::new(&turn_of(beside)) else { return };
+    let Some(stage) = CodexEnv::new(&turn_with_result(beside)) else { return };
     stage.configure_codex(CODE_MODE_MODEL, "");
     let id = stage.spawn(&["Paint it."]);
     stage.model.wait_for_hold("door");
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     assert_eq!(
         (&asked["blocking"], &asked["questions"][0]["question"]),
         (&false.into(), &"Which colour?".into())
@@ -164,20 +164,20 @@ fn a_question_of_a_code_mode_model_is_answered_beside_its_work() {
         "{:?}",
         heard.request.prompts()
     );
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn r10_a_question_of_a_cancelled_session_is_not_answered_later() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
+fn r10_question_of_cancelled_session_is_closed() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_QUESTION)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     stage.home.provost(&["cancel", &id]).ok();
     let row = stage.home.wait_state(&id, |row| row["process"] != "alive");
     let late = stage.home.provost(&["answer", asked["id"].as_str().unwrap(), "Blue"]);
-    assert!(late.exits(4).stderr.contains("the session was cancelled"), "{late:#?} {row:#}");
-    assert_eq!(told(&stage, "Blue"), 0);
+    assert!(late.assert_code(4).stderr.contains("the session was cancelled"), "{late:#?} {row:#}");
+    assert_eq!(count_outputs(&stage, "Blue"), 0);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn e17_parallel_questions_have_separate_slots() {
       { tool = "provost_ask", args = { question = "Which size?", options = ["S", "L"] } },
     ] },
     { items = [{ message = "Thank you." }] },"#;
-    let Some(stage) = Stage::new(&turn_of(both)) else { return };
+    let Some(stage) = CodexEnv::new(&turn_with_result(both)) else { return };
     let id = stage.spawn(&["Paint it."]);
     let row = stage.wait_state(&id, |row| row["requests"].as_array().unwrap().len() == 2);
     let slot = |question: &str| {
@@ -202,7 +202,7 @@ fn e17_parallel_questions_have_separate_slots() {
     assert_ne!(colour, size);
 
     let either = stage.provost(&["answer", &id, "blue"]);
-    let named = either.exits(2).stderr.clone();
+    let named = either.assert_code(2).stderr.clone();
     assert!(named.contains(".q1") && named.contains(".q2"), "several are open: {named}");
     let other = stage.provost(&["answer", &size, "--revision", "7", "L"]);
     assert_ne!(other.code(), Some(0), "an answer is for one revision: {other:#?}");
@@ -214,7 +214,7 @@ fn e17_parallel_questions_have_separate_slots() {
     let again = stage.provost(&["answer", &size, "M"]);
     assert_ne!(again.code(), Some(0), "the other question never gets it: {again:#?}");
     stage.provost(&["answer", &colour, "--revision", "1", "blue"]).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     let outputs = stage.model.requests()[1].request.outputs();
     let given = |no: usize| outputs[no].1.as_str();
     assert_eq!(outputs.len(), 2, "{outputs:?}");
@@ -224,44 +224,44 @@ fn e17_parallel_questions_have_separate_slots() {
 }
 
 #[test]
-fn e17_questions_one_after_the_other_never_take_each_others_answers() {
+fn e17_sequential_questions_keep_their_answers() {
     let both = r#"
     { items = [
       { ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] },
       { ask = [{ id = "size", header = "Size", question = "Which size?", options = [{ label = "S", description = "small" }, { label = "L", description = "large" }] }] },
     ] },
     { items = [{ message = "Thank you." }] },"#;
-    let Some(stage) = Stage::new(&turn_of(both)) else { return };
+    let Some(stage) = CodexEnv::new(&turn_with_result(both)) else { return };
     let id = stage.spawn(&["Paint it."]);
     // Codex asks one at a time, in its own order.
     for no in [1, 2] {
-        let asked = open(&stage, &id, no);
+        let asked = wait_request(&stage, &id, no);
         let is_colour = asked["questions"][0]["id"] == "colour";
         let request = asked["id"].as_str().unwrap();
         stage.provost(&["answer", request, if is_colour { "Blue" } else { "L" }]).ok();
         let again = stage.provost(&["answer", request, "Red"]);
         assert_ne!(again.code(), Some(0), "the next question never gets it: {again:#?}");
     }
-    assert_eq!(stage.sealed(&id)["state"], "completed");
-    assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
-    assert_eq!(told(&stage, r#"{"answers":{"size":{"answers":["L"]}}}"#), 1);
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
+    assert_eq!(count_outputs(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
+    assert_eq!(count_outputs(&stage, r#"{"answers":{"size":{"answers":["L"]}}}"#), 1);
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn e14_a_request_that_is_not_known_is_answered_with_an_error() {
-    let Some(stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
+fn e14_unknown_request_gets_an_error() {
+    let Some(stage) = CodexEnv::new("[[thread]]\nturn = []\n") else { return };
     // With this setting, Codex asks its client for the time before it calls the model.
     let clock = "[features.current_time_reminder]\nenabled = true\nclock_source = \"external\"\n";
     stage.configure_codex(MODEL, clock);
     let id = stage.spawn(&["What time is it?"]);
-    let row = stage.sealed(&id);
-    let asked = Journal::of(&stage, &id, 1).said;
+    let row = stage.wait_sealed(&id);
+    let asked = LaunchJournal::read(&stage, &id, 1).output;
     let asked: Vec<&Value> =
         asked.iter().filter(|said| said["method"] == "currentTime/read").collect();
     assert_eq!(asked.len(), 1, "it was asked");
     assert_eq!(
-        Journal::of(&stage, &id, 1).keys_with("currentTime/read is not known").len(),
+        LaunchJournal::read(&stage, &id, 1).keys_containing("currentTime/read is not known").len(),
         1,
         "and answered once"
     );
@@ -270,7 +270,7 @@ fn e14_a_request_that_is_not_known_is_answered_with_an_error() {
 }
 
 #[test]
-fn e15_questions_that_cannot_be_shown_are_rejected_and_the_agent_goes_on() {
+fn e15_unshowable_questions_are_rejected() {
     let choices =
         r#"options = [{ label = "A", description = "one" }, { label = "B", description = "two" }]"#;
     let large = "x".repeat(300 << 10);
@@ -280,33 +280,40 @@ fn e15_questions_that_cannot_be_shown_are_rejected_and_the_agent_goes_on() {
     {{ items = [{{ ask = [{{ id = "same", header = "1", question = "One?", {choices} }}, {{ id = "same", header = "2", question = "Two?", {choices} }}] }}] }},
     {{ items = [{{ message = "Gone on." }}] }},"#
     );
-    let Some(stage) = Stage::new(&turn_of(&asks)) else { return };
+    let Some(stage) = CodexEnv::new(&turn_with_result(&asks)) else { return };
     let id = stage.spawn(&["Ask too much."]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(stage.events_of(&id, "request.opened").len(), 0, "no request was opened");
-    let journal = Journal::of(&stage, &id, 1);
-    let asked = journal.said.iter().filter(|said| said["method"] == "item/tool/requestUserInput");
+    let journal = LaunchJournal::read(&stage, &id, 1);
+    let asked = journal.output.iter().filter(|said| said["method"] == "item/tool/requestUserInput");
     assert_eq!(asked.count(), 2);
     for why in ["larger than", "two questions have the same id"] {
-        assert_eq!(journal.keys_with(why).len(), 1, "{why}");
+        assert_eq!(journal.keys_containing(why).len(), 1, "{why}");
     }
-    assert_eq!(told(&stage, r#"{"answers":{}}"#), 2, "the model knows that it has no answer");
+    assert_eq!(
+        count_outputs(&stage, r#"{"answers":{}}"#),
+        2,
+        "the model knows that it has no answer"
+    );
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn r20_the_oldest_codex_asks_too_and_one_warning_names_what_it_lacks() {
-    let Some(stage) = Stage::with(Which::Oldest, &turn_of(TWO)) else { return };
+fn r20_oldest_codex_asks_and_warns_of_gaps() {
+    let Some(stage) = CodexEnv::with_version(TestedCodex::Oldest, &turn_with_result(TWO_QUESTIONS))
+    else {
+        return;
+    };
     let id = stage.spawn(&["Paint it."]);
-    open(&stage, &id, 1);
+    wait_request(&stage, &id, 1);
     let tools = stage.model.requests()[0].request.tools();
     assert!(!tools.iter().any(|tool| tool == "request_user_input_async"), "{tools:?}");
     let answers = json!({"answers": {"colour": {"answers": ["Blue"]}, "size": {"answers": ["L"]}}});
     stage.provost_with_input(&["answer", &id, "--answers", "-"], &answers.to_string()).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
-    assert_eq!(told(&stage, r#""size":{"answers":["L"]}"#), 1);
-    assert_eq!(told(&stage, r#""colour":{"answers":["Blue"]}"#), 1);
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
+    assert_eq!(count_outputs(&stage, r#""size":{"answers":["L"]}"#), 1);
+    assert_eq!(count_outputs(&stage, r#""colour":{"answers":["Blue"]}"#), 1);
     let warned = stage.events_of(&id, "agent.warned");
     assert_eq!(warned.len(), 1, "{warned:#?}");
     let warning = warned[0]["data"]["text"].as_str().unwrap();
@@ -317,18 +324,18 @@ fn r20_the_oldest_codex_asks_too_and_one_warning_names_what_it_lacks() {
 }
 
 #[test]
-fn a_daemon_killed_in_a_pending_question_has_it_answered_once() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
+fn question_across_daemon_kill_is_answered_once() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_QUESTION)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     stage.home.daemon().kill();
-    assert_eq!(open(&stage, &id, 1)["revision"], asked["revision"]);
+    assert_eq!(wait_request(&stage, &id, 1)["revision"], asked["revision"]);
     stage.home.provost(&["answer", &id, "Blue", "--key", "once"]).ok();
     stage.home.provost(&["answer", &id, "Blue", "--key", "once"]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
-    assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
+    assert_eq!(count_outputs(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
     stage.model.assert_all_as_scripted();
 }
 
@@ -349,35 +356,35 @@ turn = [{ response = [{ items = [{ hold = "door" }, { message = "never said" }] 
 "#;
 
 #[test]
-fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes_the_thread_once() {
-    let Some(stage) = Stage::new(ASKS_AND_WORKS) else { return };
+fn a04_question_survives_a_day_and_both_kills() {
+    let Some(stage) = CodexEnv::new(ASKS_AND_WORKS) else { return };
     let works = stage.spawn(&["--time-limit", "1h", "Work on."]);
     stage.model.wait_for_hold("door");
     let paint = ["--time-limit", "1h", "Paint it."];
     let id = stage.spawn(&paint);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     let thread = stage.status(&id)["thread"].clone();
     kill_agent(&stage, &id);
     eventually("it has resumed its conversation", || {
         (stage.events_of(&id, "stream.ready").len() == 2).then_some(())
     });
     stage.daemon().kill();
-    stage.a_day_later(&["status", &id]);
+    stage.run_a_day_later(&["status", &id]);
 
-    let row = stage.sealed(&works);
+    let row = stage.wait_sealed(&works);
     assert_eq!(
         (&row["state"], &row["cause"]),
         (&json!("failed"), &json!("timeout")),
         "the day passed for a session without a question: {row:#}"
     );
-    let still = open(&stage, &id, 1);
+    let still = wait_request(&stage, &id, 1);
     assert_eq!(
         (&still["revision"], &still["questions"]),
         (&asked["revision"], &asked["questions"])
     );
     assert_eq!(stage.status(&id)["state"], "needs_input");
     stage.provost(&["answer", &id, "Blue"]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(row["thread"], thread, "the same conversation");
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
@@ -387,16 +394,16 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
 }
 
 #[test]
-fn a04_a_stopped_session_keeps_its_question_and_the_answer_resumes_it() {
-    let Some(stage) = Stage::new(ASKS_AND_WORKS) else { return };
+fn a04_answer_resumes_a_stopped_session() {
+    let Some(stage) = CodexEnv::new(ASKS_AND_WORKS) else { return };
     let id = stage.spawn(&["Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     stage.provost(&["stop", &id]).ok();
     let row = stage.wait_state(&id, |row| row["process"] != "alive");
     assert_eq!(row["state"], "needs_input", "{row:#}");
-    assert_eq!(open(&stage, &id, 1)["questions"], asked["questions"]);
+    assert_eq!(wait_request(&stage, &id, 1)["questions"], asked["questions"]);
     stage.provost(&["answer", &id, "Blue"]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
     let settled = stage.events_of(&id, "request.settled");
@@ -406,16 +413,16 @@ fn a04_a_stopped_session_keeps_its_question_and_the_answer_resumes_it() {
 }
 
 #[test]
-fn a04_stop_voids_an_open_approval_and_says_so_to_whoever_comes_late() {
+fn a04_stop_voids_open_approval() {
     let asks = r#"
     { items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] },"#;
-    let Some(stage) = Stage::new(&turn_of(asks)) else { return };
+    let Some(stage) = CodexEnv::new(&turn_with_result(asks)) else { return };
     let id = stage.spawn(&["Write x."]);
-    open(&stage, &id, 1);
+    wait_request(&stage, &id, 1);
     let said = stage.provost(&["stop", &id]);
     assert!(!said.ok().stderr.contains("provost approve"), "{said:#?}");
     let late = stage.provost(&["approve", &format!("{id}.q1")]);
-    assert!(late.exits(4).stderr.contains("the session was stopped"), "{late:#?}");
+    assert!(late.assert_code(4).stderr.contains("the session was stopped"), "{late:#?}");
     stage.wait_state(&id, |row| row["process"] != "alive");
     let settled = stage.events_of(&id, "request.settled");
     assert_eq!(settled.len(), 1, "{settled:#?}");
@@ -423,7 +430,7 @@ fn a04_stop_voids_an_open_approval_and_says_so_to_whoever_comes_late() {
 }
 
 /// Kills the agent's process, which is the holder's child.
-fn kill_agent(stage: &Stage, id: &str) {
+fn kill_agent(stage: &CodexEnv, id: &str) {
     let row = stage.status(id);
     let pid = row["launches"][0]["pid"].as_u64().unwrap_or_else(|| panic!("no pid in {row:#}"));
     let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
@@ -431,10 +438,10 @@ fn kill_agent(stage: &Stage, id: &str) {
 }
 
 #[test]
-fn e13_waiting_for_a_person_does_not_consume_the_time_limit() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
+fn e13_waiting_for_user_does_not_use_time_limit() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_QUESTION)) else { return };
     let id = stage.spawn(&["--time-limit", "8s", "Paint it."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     let since = asked["asked_at"].as_i64().unwrap();
     // The limit passes while the question is open. The clock itself is the condition here.
     eventually("the limit is over", || {
@@ -446,17 +453,17 @@ fn e13_waiting_for_a_person_does_not_consume_the_time_limit() {
     });
     assert_eq!(stage.status(&id)["state"], "needs_input");
     stage.home.provost(&["answer", &id, "Blue"]).ok();
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     stage.model.assert_all_as_scripted();
 }
 
 #[test]
-fn a07_what_is_sent_reaches_the_agent_through_the_protocol() {
+fn a07_sent_text_reaches_agent_by_protocol() {
     let works = r#"
     { items = [{ hold = "door" }, { shell = "true" }] },
     { items = [{ message = "Heard." }] },"#;
-    for which in [Which::Pinned, Which::Oldest] {
-        let Some(stage) = Stage::with(which, &turn_of(works)) else { return };
+    for which in [TestedCodex::Pinned, TestedCodex::Oldest] {
+        let Some(stage) = CodexEnv::with_version(which, &turn_with_result(works)) else { return };
         let id = stage.spawn(&["Work."]);
         stage.model.wait_for_hold("door");
         stage.home.wait_state(&id, |row| row["turns"] == 1);
@@ -469,7 +476,7 @@ fn a07_what_is_sent_reaches_the_agent_through_the_protocol() {
                 .any(|m| m["fate"] == "delivered" && m["kind"] != "instruction")
         });
         stage.model.release("door");
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(row["state"], "completed", "{which:?} {row:#}");
         let said = stage.model.requests().pop().unwrap().request.prompts();
         assert_eq!(

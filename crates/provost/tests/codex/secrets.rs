@@ -13,13 +13,13 @@ use std::{
 use provost_testkit::harness::{eventually, provost_bin};
 
 use crate::{
-    kit::{Stage, Which},
-    requests::{files, open, rollout, turn_of},
-    screen::Screen,
+    approvals::{all_files, rollout_path, turn_with_result, wait_request},
+    kit::{CodexEnv, TestedCodex},
+    tmux_screen::TmuxScreen,
 };
 
 /// Pause between two scans of the processes.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const SCAN_INTERVAL: Duration = Duration::from_millis(10);
 
 const CANARY: &str = "c4n4ry-s3cr3t-9f27";
 
@@ -36,21 +36,21 @@ const COLOUR_AND_TOKEN: &str = r#"
     { items = [{ message = "Thank you." }] },"#;
 
 #[test]
-fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost() {
-    let Some(stage) = Stage::new(&turn_of(TOKEN)) else { return };
+fn r06_secret_answer_is_never_stored_or_shown() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(TOKEN)) else { return };
     let canary = &format!("{CANARY}-{}", stage.root().file_name().unwrap().to_str().unwrap());
     assert_search_finds(canary);
-    let watch = Watch::begin(canary);
+    let watch = ProcessScan::start(canary);
     let payloads = stage.root().join("payloads");
     let hook = format!("cat - /proc/self/environ /proc/self/cmdline >> {}", payloads.display());
     stage.configure(&format!(
         "[hooks]\nsession.needs_input = {hook:?}\nsession.completed = {hook:?}\n"
     ));
     let id = stage.spawn(&["Log in."]);
-    let asked = open(&stage, &id, 1);
+    let asked = wait_request(&stage, &id, 1);
     assert_eq!(asked["questions"][0]["secret"], true, "{asked:#}");
     let shown = stage.provost(&["answer", &id, "0th3r-s3cr3t"]);
-    assert!(shown.exits(2).stderr.contains("secret"), "an argument can be seen: {shown:#?}");
+    assert!(shown.assert_code(2).stderr.contains("secret"), "an argument can be seen: {shown:#?}");
     assert!(!shown.stderr.contains("0th3r-s3cr3t"), "{shown:#?}");
 
     let given = stage.provost_with_input(&["answer", &id, "--secret"], &format!("{canary}\n"));
@@ -62,7 +62,7 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
     assert!(stage.repo.read("environment").contains("PROVOST_SESSION="), "a command ran since");
     assert_hidden(&stage, &id, canary);
     stage.model.release("door");
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     assert!(!given.stdout.contains(canary) && !given.stderr.contains(canary), "{given:#?}");
     assert_hidden(&stage, &id, canary);
     let payloads = fs::read_to_string(payloads).unwrap();
@@ -70,11 +70,11 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
 
     stage.provost(&["daemon", "stop"]).ok();
     assert_hidden(&stage, &id, canary);
-    assert_eq!(hits(&stage, canary), [rollout(&stage, &id)], "as it is documented");
+    assert_eq!(files_with(&stage, canary), [rollout_path(&stage, &id)], "as it is documented");
     stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok();
-    assert_eq!(hits(&stage, canary), Vec::<PathBuf>::new(), "gc left no secret behind");
+    assert_eq!(files_with(&stage, canary), Vec::<PathBuf>::new(), "gc left no secret behind");
     assert!(!stage.path().join("agents").join(&id).exists(), "all of Codex's store is gone");
-    let (looks, seen) = watch.end();
+    let (looks, seen) = watch.finish();
     assert!(looks > 10, "{looks} looks at all processes");
     assert_eq!(seen, BTreeSet::new());
 }
@@ -83,7 +83,7 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
 const REPEATED: (&str, &str) = (r#"c4n4ry-9f27-"x\y"#, "c4n4ry-9f27");
 
 #[test]
-fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
+fn secret_repeated_by_agent_is_masked() {
     let (secret, canary) = REPEATED;
     let print = format!("printf '%s\\n' '{secret}'; printf '%s\\n' '{secret}' >&2");
     let report = format!("{} report working --message '{secret}'", provost_bin().display());
@@ -99,12 +99,12 @@ fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
     let scenario = format!(
         "[[thread]]\nturn = [{{ response = [{turn}] }}, {{ response = [{{ items = [{{ message = {secret:?} }}] }}] }}, {{ response = [{{ items = [{{ message = '{{\"status\":\"completed\",\"summary\":\"done\"}}' }}] }}] }}]"
     );
-    for which in [Which::Pinned, Which::Oldest] {
-        let Some(stage) = Stage::with(which, &scenario) else { return };
+    for which in [TestedCodex::Pinned, TestedCodex::Oldest] {
+        let Some(stage) = CodexEnv::with_version(which, &scenario) else { return };
         let id = stage.spawn(&["Log in."]);
-        open(&stage, &id, 1);
+        wait_request(&stage, &id, 1);
         stage.provost_with_input(&["answer", &id, "--secret"], &format!("{secret}\n")).ok();
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
         for masked in [&row["claim_text"], &row["facts"][0]["value"]] {
             let masked = masked.as_str().unwrap();
@@ -120,7 +120,7 @@ fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
 
         // A new process, which may receive the whole conversation again.
         stage.provost(&["send", &id, "Once more."]).ok();
-        assert_eq!(stage.sealed(&id)["state"], "completed");
+        assert_eq!(stage.wait_sealed(&id)["state"], "completed");
         assert_only_in(&stage, &id, canary, "codex");
         stage.model.assert_all_as_scripted();
     }
@@ -142,54 +142,54 @@ fn assert_search_finds(secret: &str) {
 }
 
 /// Scans the arguments and environment of every process on the machine, repeatedly.
-struct Watch {
-    end: Sender<()>,
-    looking: JoinHandle<(usize, BTreeSet<String>)>,
+struct ProcessScan {
+    stop: Sender<()>,
+    scanner: JoinHandle<(usize, BTreeSet<String>)>,
 }
 
-impl Watch {
-    fn begin(secret: &str) -> Watch {
+impl ProcessScan {
+    fn start(secret: &str) -> ProcessScan {
         let (end, ended) = mpsc::channel();
         let secret = secret.to_owned();
         let looking = thread::spawn(move || {
             let (mut looks, mut seen) = (0, BTreeSet::new());
-            while ended.recv_timeout(BETWEEN_LOOKS) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(SCAN_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 seen.extend(processes_with(&secret));
                 looks += 1;
             }
             (looks, seen)
         });
-        Watch { end, looking }
+        ProcessScan { stop: end, scanner: looking }
     }
 
     /// Returns the number of scans and the processes found.
-    fn end(self) -> (usize, BTreeSet<String>) {
-        drop(self.end);
-        self.looking.join().unwrap()
+    fn finish(self) -> (usize, BTreeSet<String>) {
+        drop(self.stop);
+        self.scanner.join().unwrap()
     }
 }
 
 /// Returns the files that contain the secret.
-fn hits(stage: &Stage, secret: &str) -> Vec<PathBuf> {
+fn files_with(stage: &CodexEnv, secret: &str) -> Vec<PathBuf> {
     let has = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
         bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
     };
-    files(stage).into_iter().filter(has).collect()
+    all_files(stage).into_iter().filter(has).collect()
 }
 
 /// Asserts that only Codex's rollouts contain the secret, and that no command shows it.
 #[track_caller]
-fn assert_hidden(stage: &Stage, id: &str, secret: &str) {
+fn assert_hidden(stage: &CodexEnv, id: &str, secret: &str) {
     assert_only_in(stage, id, secret, "codex/sessions");
 }
 
 /// Asserts that only this part of Codex's store contains the secret, and that no command shows it.
 #[track_caller]
-fn assert_only_in(stage: &Stage, id: &str, secret: &str, part: &str) {
+fn assert_only_in(stage: &CodexEnv, id: &str, secret: &str, part: &str) {
     let store = stage.path().join("agents").join(id).join(part);
     let elsewhere: Vec<PathBuf> =
-        hits(stage, secret).into_iter().filter(|path| !path.starts_with(&store)).collect();
+        files_with(stage, secret).into_iter().filter(|path| !path.starts_with(&store)).collect();
     assert_eq!(elsewhere, Vec::<PathBuf>::new());
     for arguments in [
         &["status", id][..],
@@ -219,19 +219,19 @@ fn processes_with(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn at_a_terminal_options_are_numbered_and_a_secret_is_not_shown() {
-    let Some(stage) = Stage::new(&turn_of(COLOUR_AND_TOKEN)) else { return };
+fn terminal_prompt_numbers_options_and_hides_secret() {
+    let Some(stage) = CodexEnv::new(&turn_with_result(COLOUR_AND_TOKEN)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    open(&stage, &id, 1);
-    let screen = Screen::begin_and_stay(&stage, &["answer", &id]);
-    screen.shows("Which colour?");
-    screen.shows("1) Red");
-    screen.shows("2) Blue");
-    types(&screen, "2");
-    screen.shows("Which token?");
-    screen.shows("(not shown)");
-    types(&screen, CANARY);
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    wait_request(&stage, &id, 1);
+    let screen = TmuxScreen::run_provost_and_stay(&stage, &["answer", &id]);
+    screen.wait_for_text("Which colour?");
+    screen.wait_for_text("1) Red");
+    screen.wait_for_text("2) Blue");
+    type_line(&screen, "2");
+    screen.wait_for_text("Which token?");
+    screen.wait_for_text("(not shown)");
+    type_line(&screen, CANARY);
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     let seen = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
     assert!(seen.contains("Which token?") && !seen.contains(CANARY), "{seen}");
     let given = stage.model.requests().pop().unwrap().request.outputs().pop().unwrap().1;
@@ -242,7 +242,7 @@ fn at_a_terminal_options_are_numbered_and_a_secret_is_not_shown() {
     stage.model.assert_all_as_scripted();
 }
 
-fn types(screen: &Screen<'_>, text: &str) {
+fn type_line(screen: &TmuxScreen<'_>, text: &str) {
     screen.tmux(&["send-keys", "-l", text]);
     screen.tmux(&["send-keys", "Enter"]);
 }

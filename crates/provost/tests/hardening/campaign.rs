@@ -13,22 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use provost_testkit::harness::deep;
-use provost_testkit::{Output, eventually_within};
+use provost_testkit::harness::is_deep;
+use provost_testkit::{ProgramOutput, eventually_within};
 use serde_json::Value;
 
-use faults::{Fault, KILLED, Saboteur};
-use operator::{Job, Kind, Operator};
+use faults::{FaultInjector, InjectedFault, KILLED};
+use operator::{CampaignJob, CampaignOperator, JobKind};
 
 /// Timeout for everything to drain.
 const DRAIN: Duration = Duration::from_secs(100);
 
 /// A small random number generator, so that a seed repeats a campaign.
-pub(super) struct Random(u64);
+pub(super) struct SeededRandom(u64);
 
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl SeededRandom {
+    fn new(seed: u64) -> SeededRandom {
+        SeededRandom(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Returns a number below `end`.
@@ -41,29 +41,29 @@ impl Random {
 }
 
 #[test]
-fn campaign_loses_nothing_repeats_nothing_and_ends_right() {
-    let seed = variable("PROVOST_SEED").and_then(|text| text.parse().ok()).unwrap_or(1);
-    let kills = variable("PROVOST_CAMPAIGN_KILLS").and_then(|text| text.parse().ok());
-    let kills = kills.unwrap_or(if deep() { 300 } else { 12 });
-    let mut random = Random::new(seed);
-    let mut operator = Operator::new();
-    let mut saboteur = Saboteur::new(&operator, &chosen());
+fn campaign_loses_and_repeats_nothing() {
+    let seed = env_variable("PROVOST_SEED").and_then(|text| text.parse().ok()).unwrap_or(1);
+    let kills = env_variable("PROVOST_CAMPAIGN_KILLS").and_then(|text| text.parse().ok());
+    let kills = kills.unwrap_or(if is_deep() { 300 } else { 12 });
+    let mut random = SeededRandom::new(seed);
+    let mut operator = CampaignOperator::new();
+    let mut saboteur = FaultInjector::new(&operator, &selected_faults());
     println!("campaign: seed {seed}, {kills} kills, {}", saboteur.describe());
     let mut round = 0;
     while saboteur.kills() < kills {
         // A command is always in progress, so that there is something to kill.
-        let given = operator.give(&mut random, round);
-        saboteur.strike(&operator, &mut random);
-        operator.finish(given, &mut saboteur);
+        let given = operator.start_command(&mut random, round);
+        saboteur.inject_fault(&operator, &mut random);
+        operator.finish_command(given, &mut saboteur);
         operator.answer_questions(&mut saboteur);
         round += 1;
         assert!(round < kills * 20 + 200, "too few of {kills} kills hit: {}", saboteur.describe());
     }
-    saboteur.relent();
+    saboteur.assert_no_shortage();
     drain(&mut operator, &mut saboteur);
     let violations = violations(&operator, &saboteur);
     println!("campaign: {} jobs, {}", operator.jobs.len(), saboteur.describe());
-    operator.leave();
+    operator.stop();
     // Dropped first, because the home is checked while its disk is still mounted.
     drop(operator);
     assert!(
@@ -75,40 +75,40 @@ fn campaign_loses_nothing_repeats_nothing_and_ends_right() {
 }
 
 /// Returns the faults of this campaign.
-fn chosen() -> Vec<Fault> {
-    let Some(named) = variable("PROVOST_CAMPAIGN_FAULTS") else {
-        return if deep() { Fault::ALL.to_vec() } else { Fault::USUAL.to_vec() };
+fn selected_faults() -> Vec<InjectedFault> {
+    let Some(named) = env_variable("PROVOST_CAMPAIGN_FAULTS") else {
+        return if is_deep() { InjectedFault::ALL.to_vec() } else { InjectedFault::USUAL.to_vec() };
     };
     let named: BTreeSet<&str> = named.split(',').collect();
-    Fault::ALL.into_iter().filter(|fault| named.contains(fault.as_str())).collect()
+    InjectedFault::ALL.into_iter().filter(|fault| named.contains(fault.as_str())).collect()
 }
 
 /// Waits until nothing is open. Cancels jobs that a kill left waiting for an answer.
-fn drain(operator: &mut Operator, saboteur: &mut Saboteur) {
+fn drain(operator: &mut CampaignOperator, saboteur: &mut FaultInjector) {
     operator.close_listener(saboteur);
     eventually_within(DRAIN, "everything is sealed", || {
         operator.answer_questions(saboteur);
         let rows = operator.rows();
-        let open: Vec<&Job> = operator
+        let open: Vec<&CampaignJob> = operator
             .jobs
             .iter()
             .filter(|job| rows.get(&job.id).is_none_or(|row| row["sealed"] != true))
             .collect();
         for job in open.iter().filter(|job| saboteur.has_hit(job, &rows)) {
-            operator.ask(&["cancel", &job.id, "--key", &format!("drain-{}", job.key)]);
+            operator.run_once(&["cancel", &job.id, "--key", &format!("drain-{}", job.key)]);
         }
         if open.is_empty() {
             return Ok(());
         }
         Err(open
             .iter()
-            .map(|job| (job.key.clone(), rows.get(&job.id).map(short)))
+            .map(|job| (job.key.clone(), rows.get(&job.id).map(summarize)))
             .collect::<Vec<_>>())
     });
     operator.pull_messages();
     let rows = operator.rows();
     eventually_within(DRAIN, "every hook has run", || {
-        operator.ask(&["ls"]);
+        operator.run_once(&["ls"]);
         let missing: Vec<String> = expected_hooks(operator, saboteur, &rows)
             .into_iter()
             .filter(|hook| operator.count("hooks", hook) == 0)
@@ -119,24 +119,24 @@ fn drain(operator: &mut Operator, saboteur: &mut Saboteur) {
 
 /// Returns the hooks that must have run: those of every session, except where a hook was killed.
 fn expected_hooks(
-    operator: &Operator,
-    saboteur: &Saboteur,
+    operator: &CampaignOperator,
+    saboteur: &FaultInjector,
     rows: &BTreeMap<String, Value>,
 ) -> Vec<String> {
-    let sessions = operator.jobs.iter().filter(|job| job.kind != Kind::Run);
+    let sessions = operator.jobs.iter().filter(|job| job.kind != JobKind::Run);
     let sessions = sessions.filter(|job| !saboteur.has_hit_effect(&job.id));
     let ends = sessions.filter_map(|job| Some((&job.id, rows.get(&job.id)?["state"].as_str()?)));
     ends.flat_map(|(id, state)| [format!("{id} opened"), format!("{id} {state}")]).collect()
 }
 
 /// Summarizes the fields of a row that explain its state.
-fn short(row: &Value) -> String {
+fn summarize(row: &Value) -> String {
     let names = ["state", "cause", "reason", "detail", "flags", "process"];
     names.map(|name| row[name].to_string()).join(" ")
 }
 
 /// Lists lost effects, repeated effects and illegal outcomes.
-fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
+fn violations(operator: &CampaignOperator, saboteur: &FaultInjector) -> Vec<String> {
     let rows = operator.rows();
     let mut found = Vec::new();
     for job in &operator.jobs {
@@ -147,13 +147,18 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
             continue;
         };
         let state = row["state"].as_str().unwrap_or_default();
-        if !job.kind.legal(hit).contains(&state) {
-            found.push(format!("wrong: {} {:?}, hit: {hit}: {}", job.key, job.kind, short(row)));
+        if !job.kind.legal_states(hit).contains(&state) {
+            found.push(format!(
+                "wrong: {} {:?}, hit: {hit}: {}",
+                job.key,
+                job.kind,
+                summarize(row)
+            ));
         }
         for (file, may) in job.kind.effects(hit, saboteur.has_killed_git()) {
             let count = operator.count(file, &job.key);
             if count > may.most {
-                let events = operator.ask(&["events", &job.id]).stdout;
+                let events = operator.run_once(&["events", &job.id]).stdout;
                 let (key, kind) = (&job.key, job.kind);
                 found.push(format!("twice: {key} {kind:?} {count} times in {file}:\n{events}"));
             }
@@ -171,8 +176,8 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
             }
         }
     }
-    found.extend(hooks(operator));
-    let verified = operator.ask(&["ledger", "verify", "--json"]);
+    found.extend(repeated_hooks(operator));
+    let verified = operator.run_once(&["ledger", "verify", "--json"]);
     if verified.code() != Some(0) {
         found.push(format!("wrong: the ledger: {}", verified.stdout));
     }
@@ -180,7 +185,7 @@ fn violations(operator: &Operator, saboteur: &Saboteur) -> Vec<String> {
 }
 
 /// Lists hooks that ran twice. A hook whose holder was killed does not run again.
-fn hooks(operator: &Operator) -> Vec<String> {
+fn repeated_hooks(operator: &CampaignOperator) -> Vec<String> {
     let log = fs::read_to_string(operator.file("hooks")).unwrap_or_default();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     log.lines().for_each(|line| *counts.entry(line).or_default() += 1);
@@ -189,7 +194,7 @@ fn hooks(operator: &Operator) -> Vec<String> {
 }
 
 /// Whether a command was answered, with success or with a refusal. One whose git was killed is repeated.
-pub(super) fn is_answered(output: &Output) -> bool {
+pub(super) fn is_answered(output: &ProgramOutput) -> bool {
     let lost_git = || [&output.stdout, &output.stderr].iter().any(|text| text.contains(KILLED));
     match output.code() {
         Some(0) => true,
@@ -199,6 +204,6 @@ pub(super) fn is_answered(output: &Output) -> bool {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the edge at which a campaign is chosen")]
-fn variable(name: &str) -> Option<String> {
+fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

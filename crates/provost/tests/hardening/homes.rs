@@ -5,30 +5,30 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use provost_testkit::{Home, eventually};
+use provost_testkit::{TestHome, eventually};
 use rustix::fs::{CWD, RenameFlags};
 
-use crate::kit::{quick_home, refused, sealed, spawn, verified};
+use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
 
 #[test]
-fn a_stale_socket_is_taken_over() {
+fn stale_socket_is_taken_over() {
     let home = quick_home();
     let id = spawn(&home, &["--", "true"]);
-    sealed(&home, &id);
+    wait_sealed(&home, &id);
     home.daemon().kill();
     assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     home.daemon().stop();
     // A socket that no daemon made: bound, without a listener.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
 }
 
 #[test]
-fn a_daemon_whose_socket_is_taken_away_is_found_again() {
+fn daemon_restores_its_removed_socket() {
     let home = quick_home();
     let id = spawn(&home, &["--", "sh", "-c", "rm -f $PROVOST_SOCKET"]);
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     let pid = home.daemon().pid().expect("it answers");
     let socket = home.path().join("daemon.sock");
     for _ in 0..20 {
@@ -49,7 +49,7 @@ fn a_daemon_whose_socket_is_taken_away_is_found_again() {
 }
 
 #[test]
-fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
+fn unreachable_daemon_is_not_taken_for_stopped() {
     let home = quick_home();
     home.provost(&["ls"]).ok();
     let pid = home.daemon().pid().expect("it answers").to_string();
@@ -60,8 +60,8 @@ fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
     rustix::fs::renameat_with(CWD, &aside, CWD, &socket, RenameFlags::EXCHANGE)
         .expect("the two can be exchanged");
     let unheard = ["does not answer", &pid];
-    refused(&home.provost(&["daemon", "status", "--json"]), 6, "unreachable", &unheard);
-    let doctor = home.provost(&["doctor", "--json"]).exits(1).json();
+    assert_refused(&home.provost(&["daemon", "status", "--json"]), 6, "unreachable", &unheard);
+    let doctor = home.provost(&["doctor", "--json"]).assert_code(1).json();
     let findings = doctor["findings"].as_array().expect("a list").clone();
     let about = findings.iter().find(|found| found["what"] == "daemon").expect("it is looked at");
     assert_eq!(about["level"], "fail", "{about}");
@@ -74,7 +74,7 @@ fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
 }
 
 #[test]
-fn nothing_that_is_started_has_the_callers_descriptors() {
+fn started_processes_inherit_no_descriptors() {
     let home = quick_home();
     let lock = home.root().join("lock");
     let spawn = home.command(&["spawn", "--json", "--", "sleep", "600"]);
@@ -104,18 +104,18 @@ fn nothing_that_is_started_has_the_callers_descriptors() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_socket_is_a_clear_error_or_replaced() {
+fn file_in_place_of_socket_is_error_or_replaced() {
     let home = quick_home();
     fs::write(home.path().join("daemon.sock"), "mine").expect("a file can be written");
     let output = home.provost(&["ls", "--json"]);
     if output.code() != Some(0) {
-        refused(&output, 6, "unreachable", &["socket"]);
+        assert_refused(&output, 6, "unreachable", &["socket"]);
         assert_eq!(fs::read_to_string(home.path().join("daemon.sock")).expect("it stays"), "mine");
     }
 }
 
 #[test]
-fn a_home_of_another_user_is_refused() {
+fn home_of_another_user_is_refused() {
     let home = quick_home();
     let root = rustix::process::geteuid().is_root();
     assert!(root || std::env::consts::OS != "linux", "this test changes an owner: run it as root");
@@ -124,7 +124,7 @@ fn a_home_of_another_user_is_refused() {
         [&["ls", "--json"][..], &["spawn", "--json", "--", "true"], &["daemon", "status", "--json"]]
     {
         let output = home.provost(args);
-        let message = refused(&output, 4, "refused", &["another user", "12345"]);
+        let message = assert_refused(&output, 4, "refused", &["another user", "12345"]);
         assert!(message.contains(&home.path().display().to_string()), "{message}");
         assert_eq!(output.json()["error"]["next"][0], "export PROVOST_HOME=DIRECTORY");
     }
@@ -132,30 +132,30 @@ fn a_home_of_another_user_is_refused() {
 }
 
 #[test]
-fn a_read_only_home_is_a_clear_error_and_reading_needs_no_writing() {
+fn read_only_home_is_an_error_but_readable() {
     let home = quick_home();
     let id = spawn(&home, &["--", "true"]);
-    sealed(&home, &id);
+    wait_sealed(&home, &id);
     home.daemon().stop();
     let script = format!(
         "mount --bind {home} {home} && mount -o remount,ro,bind {home} && \"$0\" \"$@\"",
         home = home.path().display()
     );
-    let output = inside(&home, &script, &["spawn", "--json", "--", "true"]);
-    refused(&output, 6, "storage", &["Read-only file system", "home"]);
-    let output = inside(&home, &script, &["ls", "--json"]);
+    let output = run_in_namespace(&home, &script, &["spawn", "--json", "--", "true"]);
+    assert_refused(&output, 6, "storage", &["Read-only file system", "home"]);
+    let output = run_in_namespace(&home, &script, &["ls", "--json"]);
     assert_eq!(output.json()["ok"], output.code() == Some(0), "{output:#?}");
-    verified(&home);
-    assert_eq!(sealed(&home, &id)["state"], "completed", "nothing is lost");
+    assert_ledger_verified(&home);
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed", "nothing is lost");
 }
 
 #[test]
-fn the_doctor_tells_of_a_home_that_cannot_be_made() {
+fn doctor_reports_home_that_cannot_be_created() {
     let mut home = quick_home();
     let parent = home.root().join("place");
     fs::create_dir(&parent).expect("a directory can be made");
     home.set_env("PROVOST_HOME", parent.join("new/home"));
-    let about = |output: provost_testkit::Output| {
+    let about = |output: provost_testkit::ProgramOutput| {
         let findings = output.json()["findings"].as_array().expect("a list").clone();
         findings.into_iter().find(|found| found["what"] == "home").expect("it is looked at")
     };
@@ -165,7 +165,7 @@ fn the_doctor_tells_of_a_home_that_cannot_be_made() {
         "mount --bind {dir} {dir} && mount -o remount,ro,bind {dir} && \"$0\" \"$@\"",
         dir = parent.display()
     );
-    let found = about(inside(&home, &script, &["doctor", "--json"]));
+    let found = about(run_in_namespace(&home, &script, &["doctor", "--json"]));
     assert_eq!(found["level"], "fail", "{found}");
     assert!(found["found"].to_string().contains("Read-only"), "{found}");
     fs::write(parent.join("new"), "").expect("a file can be written");
@@ -174,21 +174,21 @@ fn the_doctor_tells_of_a_home_that_cannot_be_made() {
 }
 
 #[test]
-fn a_home_with_a_long_path_works_like_any_other() {
+fn home_with_long_path_works() {
     let mut home = quick_home();
     let long = home.root().join("home").join("x".repeat(100)).join("y".repeat(120));
     fs::create_dir_all(&long).expect("a long path can be made");
     fs::set_permissions(&long, Permissions::from_mode(0o700)).expect("a mode can be set");
     home.set_env("PROVOST_HOME", &long);
     let id = spawn(&home, &["--", "sh", "-c", "provost report completed && exit 0"]);
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     home.daemon().kill();
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     home.provost(&["daemon", "stop"]).ok();
 }
 
 #[test]
-fn sigterm_ends_the_daemon_in_order_and_its_agents_go_on() {
+fn sigterm_stops_daemon_and_keeps_agents() {
     let home = quick_home();
     let script =
         format!("while ! test -e {}; do sleep 0.02; done", home.root().join("go").display());
@@ -202,22 +202,26 @@ fn sigterm_ends_the_daemon_in_order_and_its_agents_go_on() {
     eventually("the daemon has stopped", || home.daemon().status().is_none().then_some(()));
     eventually("its socket is gone", || (!home.path().join("daemon.sock").exists()).then_some(()));
     fs::write(home.root().join("go"), "").expect("the file can be written");
-    let row = sealed(&home, &id);
+    let row = wait_sealed(&home, &id);
     assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
     let log = fs::read_to_string(home.path().join("log/daemon.log")).expect("there is a log");
     assert!(!log.contains("panicked"), "{log}");
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
 /// Runs `provost` in its own mount namespace, prepared by a script.
-fn inside(home: &Home, script: &str, args: &[&str]) -> provost_testkit::Output {
+fn run_in_namespace(
+    home: &TestHome,
+    script: &str,
+    args: &[&str],
+) -> provost_testkit::ProgramOutput {
     let provost = home.command(args);
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", script]).arg(provost.get_program()).args(args);
     command.current_dir(home.root()).env_clear();
     command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let ran = command.output().expect("unshare can be run");
-    provost_testkit::Output {
+    provost_testkit::ProgramOutput {
         command: format!("{command:?}"),
         status: ran.status,
         stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),

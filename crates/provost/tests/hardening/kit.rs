@@ -3,25 +3,25 @@
 use std::fs;
 use std::path::Path;
 
-use provost_testkit::{Home, Output, eventually};
+use provost_testkit::{ProgramOutput, TestHome, eventually};
 use serde_json::Value;
 
 /// A home with short windows, so that sessions are sealed quickly.
-pub(crate) fn quick_home() -> Home {
-    let mut home = Home::new();
-    quicken(&mut home);
+pub(crate) fn quick_home() -> TestHome {
+    let mut home = TestHome::new();
+    set_short_windows(&mut home);
     home
 }
 
 /// Sets short windows for a home.
-pub(crate) fn quicken(home: &mut Home) {
+pub(crate) fn set_short_windows(home: &mut TestHome) {
     home.set_env("PROVOST_SESSION_SETTLE", "150ms");
     home.set_env("PROVOST_SESSION_DRAIN", "300ms");
     home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
 }
 
 /// Writes the user's configuration.
-pub(crate) fn configure(home: &Home, text: &str) {
+pub(crate) fn configure(home: &TestHome, text: &str) {
     let dir = home.root().join("user/.config/provost");
     fs::create_dir_all(&dir).expect("the configuration's directory can be made");
     fs::write(dir.join("provost.toml"), text).expect("the configuration can be written");
@@ -29,32 +29,37 @@ pub(crate) fn configure(home: &Home, text: &str) {
 
 /// Spawns a command and returns the session's id.
 #[track_caller]
-pub(crate) fn spawn(home: &Home, args: &[&str]) -> String {
+pub(crate) fn spawn(home: &TestHome, args: &[&str]) -> String {
     let spawned = home.provost(&[&["spawn", "--json"], args].concat());
-    text(&spawned.ok().json()["id"])
+    string_value(&spawned.ok().json()["id"])
 }
 
 /// Returns the text of a JSON string.
 #[track_caller]
-pub(crate) fn text(value: &Value) -> String {
+pub(crate) fn string_value(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
 }
 
 /// Waits until the session's outcome is sealed.
 #[track_caller]
-pub(crate) fn sealed(home: &Home, id: &str) -> Value {
+pub(crate) fn wait_sealed(home: &TestHome, id: &str) -> Value {
     home.wait_state(id, |row| row["sealed"] == true)
 }
 
 /// Asserts a JSON error with this exit code and error code, whose message contains all these parts. Returns the
 /// message.
 #[track_caller]
-pub(crate) fn refused(output: &Output, exit: i32, code: &str, parts: &[&str]) -> String {
-    output.exits(exit);
+pub(crate) fn assert_refused(
+    output: &ProgramOutput,
+    exit: i32,
+    code: &str,
+    parts: &[&str],
+) -> String {
+    output.assert_code(exit);
     let value = output.json();
     assert_eq!(value["ok"], false, "{value}");
     assert_eq!(value["error"]["code"], code, "{value}");
-    let message = text(&value["error"]["message"]);
+    let message = string_value(&value["error"]["message"]);
     for part in parts {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
@@ -62,19 +67,19 @@ pub(crate) fn refused(output: &Output, exit: i32, code: &str, parts: &[&str]) ->
 }
 
 /// Returns the number of lines of a file; 0 if it does not exist.
-pub(crate) fn lines_of(path: &Path) -> usize {
+pub(crate) fn count_lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
 /// Waits until a file exists.
 #[track_caller]
-pub(crate) fn appears(path: &Path) {
+pub(crate) fn wait_file(path: &Path) {
     eventually(&format!("{} appears", path.display()), || path.exists().then_some(()));
 }
 
 /// Returns the records of the ledger, in order.
 #[track_caller]
-pub(crate) fn records(home: &Home) -> Vec<Value> {
+pub(crate) fn ledger_records(home: &TestHome) -> Vec<Value> {
     let export = home.provost(&["ledger", "export"]);
     let lines = export.ok().json_lines();
     lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
@@ -82,6 +87,6 @@ pub(crate) fn records(home: &Home) -> Vec<Value> {
 
 /// Asserts that the ledger is intact and its projections match its events.
 #[track_caller]
-pub(crate) fn verified(home: &Home) {
+pub(crate) fn assert_ledger_verified(home: &TestHome) {
     home.provost(&["ledger", "verify", "--json"]).ok();
 }

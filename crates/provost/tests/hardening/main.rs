@@ -3,13 +3,13 @@
 #[expect(clippy::print_stdout, reason = "a campaign prints its seed and the faults it skips")]
 mod campaign;
 mod crash;
-mod damage;
-mod disk;
-mod flood;
+mod damaged_files;
+mod full_disk;
 mod homes;
 mod input;
 mod kit;
+mod ledger_recovery;
+mod operator_script;
+mod output_flood;
 mod races;
-mod recovery;
-mod scripts;
 mod shortages;

@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use provost_testkit::harness::deep;
-use provost_testkit::{Home, eventually, eventually_within};
+use provost_testkit::harness::is_deep;
+use provost_testkit::{TestHome, eventually, eventually_within};
 use serde_json::Value;
 
-use crate::kit::{quick_home, refused, sealed, spawn, verified};
+use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
 
 /// Number of commands that race to start the daemon.
 const RACERS: usize = 50;
 
 /// How often the daemon is stopped while commands arrive.
-fn stops() -> usize {
-    if deep() { 25 } else { 8 }
+fn stop_rounds() -> usize {
+    if is_deep() { 25 } else { 8 }
 }
 
 /// Number of sessions spawned at once; the full thousand only with `--deep`.
-fn sessions() -> usize {
-    if deep() { 1_000 } else { 200 }
+fn session_count() -> usize {
+    if is_deep() { 1_000 } else { 200 }
 }
 
 /// Number of clients that spawn them.
@@ -30,20 +30,20 @@ const CLIENTS: usize = 20;
 const SESSIONS_WITHIN: Duration = Duration::from_secs(90);
 
 #[test]
-fn of_two_daemons_one_wins_and_the_other_says_who() {
+fn second_daemon_is_refused_and_names_the_first() {
     let home = quick_home();
     let id = spawn(&home, &["--", "true"]);
-    sealed(&home, &id);
+    wait_sealed(&home, &id);
     let first = home.daemon().pid().expect("a daemon runs");
     let second = home.provost(&["daemon", "run", "--json"]);
-    refused(&second, 4, "refused", &[&first.to_string()]);
+    assert_refused(&second, 4, "refused", &[&first.to_string()]);
     assert_eq!(home.daemon().pid(), Some(first), "the first keeps running");
 }
 
 #[test]
-fn two_daemons_that_start_together_leave_one() {
+fn simultaneous_daemons_leave_one() {
     let home = quick_home();
-    let mut racers: Vec<Child> = (0..2).map(|_| start(&home, &["daemon", "run"])).collect();
+    let mut racers: Vec<Child> = (0..2).map(|_| start_command(&home, &["daemon", "run"])).collect();
     let pid =
         eventually_within(Duration::from_secs(20), "one of them answers", || home.daemon().pid());
     let mut ended = 0;
@@ -60,30 +60,30 @@ fn two_daemons_that_start_together_leave_one() {
 }
 
 #[test]
-fn fifty_commands_that_race_start_one_daemon() {
+fn fifty_racing_commands_start_one_daemon() {
     let home = quick_home();
     let racers: Vec<Child> =
-        (0..RACERS).map(|_| start(&home, &["spawn", "--json", "--", "true"])).collect();
-    let ids: BTreeSet<String> = racers.into_iter().map(finished).collect();
+        (0..RACERS).map(|_| start_command(&home, &["spawn", "--json", "--", "true"])).collect();
+    let ids: BTreeSet<String> = racers.into_iter().map(finish_spawn).collect();
     assert_eq!(ids.len(), RACERS);
     // A forked child looks like the daemon until it executes its own program.
-    eventually("one daemon", || match daemons_of(&home) {
+    eventually("one daemon", || match running_daemons(&home) {
         one if one.len() == 1 => Ok(()),
         several => Err(several),
     });
     for id in &ids {
-        sealed(&home, id);
+        wait_sealed(&home, id);
     }
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
 #[test]
-fn a_daemon_that_leaves_while_others_ask_is_followed_by_the_next() {
+fn stopping_daemon_is_replaced_for_waiting_commands() {
     let home = quick_home();
-    for round in 0..stops() {
+    for round in 0..stop_rounds() {
         // They arrive at every point of a daemon's life: while it starts, while it stops, and after it is gone.
         let asked = [&["daemon", "stop"][..], &["ls"], &["ls"], &["ls"]];
-        let racers = asked.map(|args| start_talking(&home, args));
+        let racers = asked.map(|args| start_with_stderr(&home, args));
         for racer in racers {
             let output = racer.wait_with_output().expect("provost ends");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -92,17 +92,17 @@ fn a_daemon_that_leaves_while_others_ask_is_followed_by_the_next() {
         home.provost(&["ls"]).ok();
         assert!(home.path().join("daemon.sock").exists(), "round {round}");
     }
-    eventually("one daemon", || (daemons_of(&home).len() == 1).then_some(()));
+    eventually("one daemon", || (running_daemons(&home).len() == 1).then_some(()));
 }
 
 #[test]
-fn a_thousand_sessions_at_once_all_end_right() {
+fn thousand_parallel_sessions_complete() {
     let home = quick_home();
     home.provost(&["ls"]).ok();
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                for _ in 0..sessions() / CLIENTS {
+                for _ in 0..session_count() / CLIENTS {
                     spawn(&home, &["--exit0-is-done", "--", "/bin/true"]);
                 }
             });
@@ -114,34 +114,34 @@ fn a_thousand_sessions_at_once_all_end_right() {
         let open = rows.iter().filter(|row| row["sealed"] != true).count();
         if open == 0 { Ok(rows) } else { Err(open) }
     });
-    assert_eq!(rows.len(), sessions());
+    assert_eq!(rows.len(), session_count());
     let wrong: Vec<&Value> = rows.iter().filter(|row| row["state"] != "completed").collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
-fn start(home: &Home, args: &[&str]) -> Child {
+fn start_command(home: &TestHome, args: &[&str]) -> Child {
     let mut command: Command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().expect("provost can be started")
 }
 
-fn start_talking(home: &Home, args: &[&str]) -> Child {
+fn start_with_stderr(home: &TestHome, args: &[&str]) -> Child {
     let mut command: Command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().expect("provost can be started")
 }
 
-fn finished(racer: Child) -> String {
+fn finish_spawn(racer: Child) -> String {
     let output = racer.wait_with_output().expect("provost ends");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}");
     let value: Value = serde_json::from_str(&said).expect("one JSON value");
-    crate::kit::text(&value["id"])
+    crate::kit::string_value(&value["id"])
 }
 
 /// Returns the running daemons of a home, found by command line and environment.
-fn daemons_of(home: &Home) -> Vec<String> {
+fn running_daemons(home: &TestHome) -> Vec<String> {
     let mark = format!("PROVOST_HOME={}\0", home.path().display());
     let processes = std::fs::read_dir("/proc").expect("processes can be listed").flatten();
     let read = |path: std::path::PathBuf| {

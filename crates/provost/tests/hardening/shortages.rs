@@ -10,38 +10,38 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use provost_testkit::{Home, Output, eventually, eventually_within, provost_bin};
+use provost_testkit::{ProgramOutput, TestHome, eventually, eventually_within, provost_bin};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::disk::Disk;
-use crate::kit::{quick_home, quicken, sealed, spawn, text};
+use crate::full_disk::SmallDisk;
+use crate::kit::{quick_home, set_short_windows, spawn, string_value, wait_sealed};
 
 #[test]
 fn f8_v1_follower_that_panics_is_restarted() {
     let mut home = quick_home();
     home.set_env("PROVOST_FAILPOINT_UNWIND", "follow:2");
     let id = spawn(&home, &["--exit0-is-done", "--", "true"]);
-    let row = sealed(&home, &id);
+    let row = wait_sealed(&home, &id);
     assert_eq!((&row["state"], &row["process"]), (&"completed".into(), &"exit0".into()), "{row}");
 }
 
 #[test]
-fn f8_v1_no_threads_end_no_session_and_strand_none() {
-    let Some(mut limited) = Limited::new("--nproc=48:48") else { return };
+fn f8_v1_thread_shortage_ends_no_session() {
+    let Some(mut limited) = LimitedDaemon::new("--nproc=48:48") else { return };
     let ids = limited.spawn_all(18, &["sleep", "600"]);
-    eventually("launches wait for threads", || limited.waits_for("threads"));
+    eventually("launches wait for threads", || limited.check_waiting("threads"));
     limited.restart();
     let listed = limited.provost(&["ls", "--all", "--json"]);
-    assert_eq!(rows(&listed.ok().json()).len(), ids.len());
+    assert_eq!(session_rows(&listed.ok().json()).len(), ids.len());
     limited.end_all_agents(&ids);
-    limited.no_launch_failed(&ids);
+    limited.assert_no_launch_failed(&ids);
 }
 
 #[test]
 fn f8_v2_short_disk_does_not_refute_work() {
-    let disk = Disk::with("size=64m");
+    let disk = SmallDisk::with_options("size=64m");
     let repo = disk.home.repo("work");
     fs::write(repo.path().join("big"), vec![b'x'; 8 << 20]).expect("the file can be written");
     repo.git(&["add", "."]);
@@ -50,19 +50,21 @@ fn f8_v2_short_disk_does_not_refute_work() {
     let id = spawn_waiting(&disk, repo.path(), &go, "echo more > more");
     let ballast = disk.fill(3 << 20);
     fs::write(&go, "").expect("the file can be written");
-    let row = waiting(&disk, &id, "disk_space");
+    let row = wait_shortage(&disk, &id, "disk_space");
     assert_eq!((&row["state"], &row["sealed"]), (&"verifying".into(), &false.into()), "{row}");
     // The partial checkout does not keep the last of the room.
-    eventually("the partial checkout is gone", || (disk.free() * 4096 > 2 << 20).then_some(()));
+    eventually("the partial checkout is gone", || {
+        (disk.free_blocks() * 4096 > 2 << 20).then_some(())
+    });
     fs::remove_file(ballast).expect("room can be made");
-    let row = ended(&disk, &id);
+    let row = wait_ended(&disk, &id);
     assert_eq!(row["state"], "succeeded", "{row}");
     assert_eq!(row["checks"][0]["result"], "passed", "{row}");
 }
 
 #[test]
 fn f8_v2_no_inodes_do_not_refute_work() {
-    let disk = Disk::with("size=64m,nr_inodes=900");
+    let disk = SmallDisk::with_options("size=64m,nr_inodes=900");
     let repo = disk.home.repo("work");
     for no in 0..300 {
         let dir = repo.path().join(format!("d{no}"));
@@ -81,69 +83,69 @@ fn f8_v2_no_inodes_do_not_refute_work() {
     });
     assert_eq!((&row["state"], &row["sealed"]), (&"verifying".into(), &false.into()), "{row}");
     fs::remove_dir_all(ballast).expect("room can be made");
-    assert_eq!(ended(&disk, &id)["state"], "succeeded");
+    assert_eq!(wait_ended(&disk, &id)["state"], "succeeded");
 }
 
 #[test]
-fn f8_v4_launch_without_disk_space_waits_and_then_starts() {
-    let disk = Disk::with("size=56m");
+fn f8_v4_launch_waits_for_disk_space() {
+    let disk = SmallDisk::with_options("size=56m");
     let ballast = disk.fill(6 << 20);
-    let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
-    let row = waiting(&disk, &id, "disk_space");
-    assert!(text(&row["reason"]).contains("MiB"), "{row}");
+    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let row = wait_shortage(&disk, &id, "disk_space");
+    assert!(string_value(&row["reason"]).contains("MiB"), "{row}");
     assert_eq!(row["sealed"], false, "{row}");
     fs::remove_file(ballast).expect("room can be made");
-    let row = ended(&disk, &id);
+    let row = wait_ended(&disk, &id);
     assert_eq!(row["exit"]["code"], 0, "{row}");
 }
 
 #[test]
-fn f8_v4_launch_without_inodes_waits_and_then_starts() {
-    let disk = Disk::with("size=64m,nr_inodes=400");
+fn f8_v4_launch_waits_for_inodes() {
+    let disk = SmallDisk::with_options("size=64m,nr_inodes=400");
     // The daemon creates its own files first.
     disk.provost(&["ls"]).ok();
     let ballast = disk.fill_inodes(2);
-    let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
     let row = eventually("the launch waits", || {
         let row = disk.row(&id);
         if row["shortage"].is_object() { Ok(row) } else { Err(row.to_string()) }
     });
     assert_eq!(row["sealed"], false, "{row}");
     fs::remove_dir_all(ballast).expect("room can be made");
-    assert_eq!(ended(&disk, &id)["exit"]["code"], 0);
+    assert_eq!(wait_ended(&disk, &id)["exit"]["code"], 0);
 }
 
 #[test]
 fn f8_v4_waiting_launch_can_be_cancelled() {
-    let disk = Disk::with("size=56m");
+    let disk = SmallDisk::with_options("size=56m");
     disk.fill(6 << 20);
-    let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
-    waiting(&disk, &id, "disk_space");
+    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    wait_shortage(&disk, &id, "disk_space");
     disk.provost(&["cancel", &id]).ok();
-    assert_eq!(ended(&disk, &id)["state"], "cancelled");
+    assert_eq!(wait_ended(&disk, &id)["state"], "cancelled");
 }
 
 #[test]
-fn f8_v4_no_descriptors_let_launches_wait() {
-    let Some(mut limited) = Limited::new("--nofile=100:100") else { return };
+fn f8_v4_launches_wait_for_descriptors() {
+    let Some(mut limited) = LimitedDaemon::new("--nofile=100:100") else { return };
     let ids = limited.spawn_all(20, &["sleep", "600"]);
-    eventually("launches wait for descriptors", || limited.waits_for("descriptors"));
+    eventually("launches wait for descriptors", || limited.check_waiting("descriptors"));
     limited.end_all_agents(&ids);
-    limited.no_launch_failed(&ids);
+    limited.assert_no_launch_failed(&ids);
 }
 
 #[test]
-fn f8_v4_missing_launches_directory_is_made_again() {
+fn f8_v4_missing_launches_directory_is_recreated() {
     let home = quick_home();
     home.provost(&["ls"]).ok();
     fs::remove_dir(home.path().join("launches")).expect("it is empty");
     let id = spawn(&home, &["--", "true"]);
-    assert_eq!(sealed(&home, &id)["exit"]["code"], 0);
+    assert_eq!(wait_sealed(&home, &id)["exit"]["code"], 0);
 }
 
 #[test]
-fn f8_v4_unwritable_launches_directory_is_waited_for() {
-    let Some(limited) = Limited::new("--nofile=1024:1024") else { return };
+fn f8_v4_launch_waits_for_writable_directory() {
+    let Some(limited) = LimitedDaemon::new("--nofile=1024:1024") else { return };
     let launches = limited.home.path().join("launches");
     let mode = |mode| fs::set_permissions(&launches, fs::Permissions::from_mode(mode));
     mode(0o500).expect("the directory is there");
@@ -153,17 +155,17 @@ fn f8_v4_unwritable_launches_directory_is_waited_for() {
         let waits = row["shortage"]["resource"] == "directory";
         if waits { Ok(row) } else { Err(row.to_string()) }
     });
-    assert!(text(&row["reason"]).contains("launches"), "{row}");
+    assert!(string_value(&row["reason"]).contains("launches"), "{row}");
     mode(0o700).expect("the directory is there");
-    let row = limited.ended(&id);
+    let row = limited.wait_ended(&id);
     assert_eq!(row["exit"]["code"], 0, "{row}");
 }
 
 #[test]
 fn f8_v6_commands_answer_at_the_descriptor_limit() {
-    let Some(mut limited) = Limited::new("--nofile=128:128") else { return };
+    let Some(mut limited) = LimitedDaemon::new("--nofile=128:128") else { return };
     let ids = limited.spawn_all(30, &["sleep", "600"]);
-    eventually("launches wait for descriptors", || limited.waits_for("descriptors"));
+    eventually("launches wait for descriptors", || limited.check_waiting("descriptors"));
     let socket = limited.home.path().join("daemon.sock");
     let half_open: Vec<UnixStream> = (0..250)
         .filter_map(|_| {
@@ -176,20 +178,20 @@ fn f8_v6_commands_answer_at_the_descriptor_limit() {
     for _ in 0..3 {
         limited.provost(&["ls"]).ok();
         let listed = limited.provost(&["ls", "--all", "--json"]).ok().json();
-        assert_eq!(rows(&listed).len(), ids.len());
+        assert_eq!(session_rows(&listed).len(), ids.len());
         limited.provost(&["daemon", "status"]).ok();
     }
     drop(half_open);
     limited.provost(&["ls"]).ok();
     limited.end_all_agents(&ids);
-    limited.no_launch_failed(&ids);
+    limited.assert_no_launch_failed(&ids);
 }
 
 #[test]
-fn f8_v7_full_disk_is_shown_and_no_dead_process_as_alive() {
-    let disk = Disk::with("size=56m");
+fn f8_v7_full_disk_is_shown_and_dead_process_too() {
+    let disk = SmallDisk::with_options("size=56m");
     let spawned = disk.provost(&["spawn", "--json", "--", "sleep", "600"]);
-    let id = text(&spawned.ok().json()["id"]);
+    let id = string_value(&spawned.ok().json()["id"]);
     let row = eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -200,7 +202,7 @@ fn f8_v7_full_disk_is_shown_and_no_dead_process_as_alive() {
         let json = disk.provost(&[command, &["--json"]].concat()).ok().json();
         assert_eq!(json["shortages"][0]["resource"], "disk_space", "{json}");
     }
-    kill(&row["launches"][0]["pid"]);
+    kill_agent(&row["launches"][0]["pid"]);
     let row = eventually("the process is not shown as alive", || {
         let row = disk.row(&id);
         if row["process"] == "alive" { Err(row.to_string()) } else { Ok(row) }
@@ -208,10 +210,10 @@ fn f8_v7_full_disk_is_shown_and_no_dead_process_as_alive() {
     assert_eq!(row["sealed"], false, "{row}");
     for args in [&["ls", "--json"][..], &["ls", "--all", "--json"]] {
         let listed = disk.provost(args).ok().json();
-        assert_ne!(rows(&listed)[0]["process"], "alive", "{listed}");
+        assert_ne!(session_rows(&listed)[0]["process"], "alive", "{listed}");
     }
     fs::remove_file(ballast).expect("room can be made");
-    let row = ended(&disk, &id);
+    let row = wait_ended(&disk, &id);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"crash".into()), "{row}");
     let shown = disk.provost(&["daemon", "status", "--json"]).ok().json();
     assert_eq!(shown["shortages"], serde_json::json!([]), "{shown}");
@@ -219,7 +221,7 @@ fn f8_v7_full_disk_is_shown_and_no_dead_process_as_alive() {
 
 #[test]
 fn f8_v7_report_without_room_still_counts() {
-    let disk = Disk::with("size=56m");
+    let disk = SmallDisk::with_options("size=56m");
     let (go, reported) = (disk.home.root().join("go"), disk.home.root().join("reported"));
     let script = format!(
         "until [ -e {} ]; do sleep 0.05; done; \"$PROVOST_BIN\" report completed -m done; echo $? > {}",
@@ -227,7 +229,7 @@ fn f8_v7_report_without_room_still_counts() {
         reported.display()
     );
     let spawned = disk.provost(&["spawn", "--json", "--", "sh", "-c", &script]);
-    let id = text(&spawned.ok().json()["id"]);
+    let id = string_value(&spawned.ok().json()["id"]);
     eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -240,16 +242,16 @@ fn f8_v7_report_without_room_still_counts() {
         fs::read_to_string(&reported).ok().filter(|code| code.ends_with('\n'))
     });
     fs::remove_file(ballast).expect("room can be made");
-    let row = ended(&disk, &id);
+    let row = wait_ended(&disk, &id);
     assert_eq!((&row["state"], &row["claim_text"]), (&"completed".into(), &"done".into()), "{row}");
 }
 
 /// Spawns an agent with a check, which works in a repository once `go` exists.
 #[track_caller]
-fn spawn_waiting(disk: &Disk, repo: &Path, go: &Path, work: &str) -> String {
+fn spawn_waiting(disk: &SmallDisk, repo: &Path, go: &Path, work: &str) -> String {
     let script = format!("until [ -e {} ]; do sleep 0.05; done; {work}", go.display());
     let args = ["spawn", "--json", "--exit0-is-done", "--check", "true", "--", "sh", "-c", &script];
-    let id = text(&disk.provost_in(repo, &args).ok().json()["id"]);
+    let id = string_value(&disk.provost_in(repo, &args).ok().json()["id"]);
     eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -258,7 +260,7 @@ fn spawn_waiting(disk: &Disk, repo: &Path, go: &Path, work: &str) -> String {
 
 /// Waits until a launch or check of a session waits for a resource.
 #[track_caller]
-fn waiting(disk: &Disk, id: &str, resource: &str) -> Value {
+fn wait_shortage(disk: &SmallDisk, id: &str, resource: &str) -> Value {
     eventually(&format!("it waits for {resource}"), || {
         let row = disk.row(id);
         if row["shortage"]["resource"] == resource { Ok(row) } else { Err(row.to_string()) }
@@ -266,18 +268,18 @@ fn waiting(disk: &Disk, id: &str, resource: &str) -> Value {
 }
 
 #[track_caller]
-fn ended(disk: &Disk, id: &str) -> Value {
+fn wait_ended(disk: &SmallDisk, id: &str) -> Value {
     eventually("the session is over", || {
         let row = disk.row(id);
         if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
     })
 }
 
-fn rows(listed: &Value) -> &[Value] {
+fn session_rows(listed: &Value) -> &[Value] {
     listed["sessions"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn kill(pid: &Value) {
+fn kill_agent(pid: &Value) {
     let pid = pid.as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     // Killing fails if the process has just ended, which is fine.
     kill_process(pid.expect("a pid"), Signal::KILL).ok();
@@ -285,8 +287,8 @@ fn kill(pid: &Value) {
 
 /// A home of a separate user, whose daemon has a limit. Limits do not apply to root, and only root can create such a
 /// home.
-struct Limited {
-    home: Home,
+struct LimitedDaemon {
+    home: TestHome,
     limit: &'static str,
     uid: u32,
     daemon: Child,
@@ -295,7 +297,7 @@ struct Limited {
 }
 
 /// Copies the program to where other users can run it: the directory of the original may be closed to them.
-fn reachable() -> TempDir {
+fn copy_program() -> TempDir {
     let dir = tempfile::Builder::new().prefix("provost-program-").tempdir().expect("a directory");
     let everyone = fs::Permissions::from_mode(0o755);
     fs::set_permissions(dir.path(), everyone).expect("the directory can be opened");
@@ -303,32 +305,32 @@ fn reachable() -> TempDir {
     dir
 }
 
-impl Limited {
-    fn new(limit: &'static str) -> Option<Limited> {
+impl LimitedDaemon {
+    fn new(limit: &'static str) -> Option<LimitedDaemon> {
         if !geteuid().is_root() {
             return None;
         }
-        let program = reachable();
-        let mut home = Home::with_provost(program.path().join("provost"));
-        quicken(&mut home);
+        let program = copy_program();
+        let mut home = TestHome::with_provost(program.path().join("provost"));
+        set_short_windows(&mut home);
         // No other test counts against the limits of this user.
         let uid = 3_000_000 + std::process::id();
         let mut chown = Command::new("chown");
         chown.arg("-R").arg(format!("{uid}:{uid}")).arg(home.root());
         assert!(chown.status().expect("chown can be run").success());
-        let daemon = start(&home, uid, limit);
-        Some(Limited { home, limit, uid, daemon, _program: program })
+        let daemon = start_daemon(&home, uid, limit);
+        Some(LimitedDaemon { home, limit, uid, daemon, _program: program })
     }
 
     /// Kills the daemon and starts another with the same limit.
     fn restart(&mut self) {
         self.daemon.kill().expect("the daemon can be killed");
         self.daemon.wait().expect("the daemon ends");
-        self.daemon = start(&self.home, self.uid, self.limit);
+        self.daemon = start_daemon(&self.home, self.uid, self.limit);
     }
 
     #[track_caller]
-    fn provost(&self, args: &[&str]) -> Output {
+    fn provost(&self, args: &[&str]) -> ProgramOutput {
         let provost = self.home.command(args);
         let mut command = Command::new("timeout");
         command.arg("60").arg(provost.get_program()).args(args).current_dir(self.home.root());
@@ -336,7 +338,7 @@ impl Limited {
         command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.uid(self.uid).gid(self.uid).stdin(Stdio::null());
         let ran = command.output().expect("the program can be run");
-        Output {
+        ProgramOutput {
             command: format!("{command:?}"),
             status: ran.status,
             stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
@@ -348,7 +350,7 @@ impl Limited {
     #[track_caller]
     fn spawn(&self, argv: &[&str]) -> String {
         let spawned = self.provost(&[&["spawn", "--json", "--"], argv].concat());
-        text(&spawned.ok().json()["id"])
+        string_value(&spawned.ok().json()["id"])
     }
 
     #[track_caller]
@@ -362,7 +364,7 @@ impl Limited {
     }
 
     #[track_caller]
-    fn ended(&self, id: &str) -> Value {
+    fn wait_ended(&self, id: &str) -> Value {
         eventually("the session is over", || {
             let row = self.row(id);
             if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
@@ -371,11 +373,11 @@ impl Limited {
 
     #[track_caller]
     fn list(&self) -> Vec<Value> {
-        rows(&self.provost(&["ls", "--all", "--json"]).ok().json()).to_vec()
+        session_rows(&self.provost(&["ls", "--all", "--json"]).ok().json()).to_vec()
     }
 
     /// Whether the daemon reports that something waits for a resource.
-    fn waits_for(&self, resource: &str) -> Result<(), String> {
+    fn check_waiting(&self, resource: &str) -> Result<(), String> {
         let status = self.provost(&["daemon", "status", "--json"]).ok().json();
         let shortages = status["shortages"].as_array().cloned().unwrap_or_default();
         let found = shortages.iter().any(|one| one["resource"] == resource && one["waiting"] != 0);
@@ -391,7 +393,7 @@ impl Limited {
             let listed = self.list();
             for launch in listed.iter().filter(|row| row["sealed"] == false) {
                 if launch["launches"][0]["phase"] == "running" {
-                    kill(&launch["launches"][0]["pid"]);
+                    kill_agent(&launch["launches"][0]["pid"]);
                 }
             }
             let open = listed.iter().filter(|row| row["sealed"] == false).count();
@@ -402,7 +404,7 @@ impl Limited {
 
     /// Asserts that every session ended because its agent was killed, and none because it could not start.
     #[track_caller]
-    fn no_launch_failed(&self, ids: &[String]) {
+    fn assert_no_launch_failed(&self, ids: &[String]) {
         let listed = self.list();
         assert_eq!(listed.len(), ids.len());
         for row in &listed {
@@ -415,7 +417,7 @@ impl Limited {
     }
 }
 
-impl Drop for Limited {
+impl Drop for LimitedDaemon {
     fn drop(&mut self) {
         drop(self.provost(&["daemon", "stop"]));
         drop(self.daemon.kill());
@@ -425,7 +427,7 @@ impl Drop for Limited {
 
 /// Starts a daemon with a limit as a child of the test, and waits until it answers.
 #[track_caller]
-fn start(home: &Home, uid: u32, limit: &str) -> Child {
+fn start_daemon(home: &TestHome, uid: u32, limit: &str) -> Child {
     let provost = home.command(&["daemon", "run"]);
     let mut command = Command::new("prlimit");
     command.arg(limit).arg(provost.get_program()).args(["daemon", "run"]);

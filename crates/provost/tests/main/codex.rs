@@ -4,12 +4,12 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::Value;
 
-use crate::kit::World;
+use crate::kit::CliEnv;
 
 #[expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
-impl World {
+impl CliEnv {
     /// Writes a program that poses as Codex: it prints its version, and its sandbox works or fails.
-    fn play_codex(&self, below: &str, version: &str, sandbox: &str) -> String {
+    fn write_fake_codex(&self, below: &str, version: &str, sandbox: &str) -> String {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let script = format!(
@@ -20,14 +20,14 @@ impl World {
         path.display().to_string()
     }
 
-    fn skill(&self, below: &str, name: &str) {
+    fn write_skill(&self, below: &str, name: &str) {
         fs::create_dir_all(self.path(below)).unwrap();
         let text = format!("---\nname: {name}\ndescription: what {name} does\n---\nbody\n");
         fs::write(self.path(below).join("SKILL.md"), text).unwrap();
     }
 
     /// Returns the doctor's findings about one subject, as level and text.
-    fn found(&self, what: &str, variables: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn doctor_findings(&self, what: &str, variables: &[(&str, &str)]) -> Vec<(String, String)> {
         let value = self.run_with(&["doctor", "--json"], variables).json();
         let findings = value["findings"].as_array().unwrap().iter();
         let describe = |finding: &Value| {
@@ -39,9 +39,9 @@ impl World {
 }
 
 #[test]
-fn r05_a_codex_that_was_named_and_is_none_is_an_error_wherever_it_was_named() {
-    let world = World::new();
-    let none = world.play_codex("bin/none", "", "exit 0");
+fn r05_named_non_codex_is_an_error() {
+    let world = CliEnv::new();
+    let none = world.write_fake_codex("bin/none", "", "exit 0");
     let spawn = ["spawn", "--json", "--agent", "codex", "do it"];
     let flagged = [&spawn[..], &["--codex-path", &none]].concat();
     let by_flag = world.run_with(&flagged, &[("PROVOST_CODEX", "/no/such/codex")]);
@@ -59,14 +59,14 @@ fn r05_a_codex_that_was_named_and_is_none_is_an_error_wherever_it_was_named() {
 }
 
 #[test]
-fn r05_the_doctor_lists_every_codex_with_its_reason() {
-    let world = World::new();
-    world.play_codex("old/codex", "0.63.0", "exit 0");
-    world.play_codex("usable/codex", "97.0.0", "exit 0");
-    let newest = world.play_codex("user/.local/bin/codex", "98.0.0", "exit 0");
+fn r05_doctor_lists_every_codex_with_reason() {
+    let world = CliEnv::new();
+    world.write_fake_codex("old/codex", "0.63.0", "exit 0");
+    world.write_fake_codex("usable/codex", "97.0.0", "exit 0");
+    let newest = world.write_fake_codex("user/.local/bin/codex", "98.0.0", "exit 0");
     let dirs = ["old", "usable"].map(|dir| world.path(dir).display().to_string());
     let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
-    let found = world.found("codex", &[("PATH", &path)]);
+    let found = world.doctor_findings("codex", &[("PATH", &path)]);
     let about = |part: &str| {
         let mut found = found.iter().filter(|(_, text)| text.contains(part));
         found.next().unwrap_or_else(|| panic!("{part} is not in {found:?}")).clone()
@@ -75,35 +75,35 @@ fn r05_the_doctor_lists_every_codex_with_its_reason() {
     assert!(about("usable/codex").1.contains("97.0.0, not used: it is not the newest"));
     let (level, old) = about("old/codex");
     assert!(level == "ok" && old.contains("older than 0.107.0"), "{level} {old}");
-    assert_eq!(world.found("sandbox", &[("PATH", &path)])[0].0, "ok");
+    assert_eq!(world.doctor_findings("sandbox", &[("PATH", &path)])[0].0, "ok");
 }
 
 #[test]
-fn the_doctor_says_how_to_get_a_codex_and_why_one_that_is_named_does_not_do() {
-    let world = World::new();
-    let old = world.play_codex("old/codex", "0.63.0", "exit 0");
-    let named = world.found("codex", &[("PROVOST_CODEX", &old)]);
+fn doctor_explains_unusable_codex() {
+    let world = CliEnv::new();
+    let old = world.write_fake_codex("old/codex", "0.63.0", "exit 0");
+    let named = world.doctor_findings("codex", &[("PROVOST_CODEX", &old)]);
     assert_eq!(named.len(), 1, "{named:?}");
     assert!(named[0].0 == "fail" && named[0].1.contains("PROVOST_CODEX"), "{named:?}");
     let ran = world.run_with(&["doctor", "--json"], &[("PROVOST_CODEX", &old)]);
     assert_eq!(ran.code, 1);
     let home = world.path("gone").display().to_string();
-    let found = world.found("codex home", &[("CODEX_HOME", &home)]);
+    let found = world.doctor_findings("codex home", &[("CODEX_HOME", &home)]);
     assert!(found[0].0 == "fail" && found[0].1.contains("CODEX_HOME"), "{found:?}");
 }
 
 #[test]
-fn the_doctor_tries_the_sandbox_and_looks_where_the_home_lies() {
-    let world = World::new();
+fn doctor_checks_sandbox_and_home_location() {
+    let world = CliEnv::new();
     let complaint = "echo 'bubblewrap is unavailable: no system bwrap' >&2; exit 101";
-    let broken = world.play_codex("bin/codex", "98.0.0", complaint);
-    let found = world.found("sandbox", &[("PROVOST_CODEX", &broken)]);
+    let broken = world.write_fake_codex("bin/codex", "98.0.0", complaint);
+    let found = world.doctor_findings("sandbox", &[("PROVOST_CODEX", &broken)]);
     assert_eq!(found[0].0, "warn", "{found:?}");
     assert!(found[0].1.contains("no system bwrap") && found[0].1.contains("install bubblewrap"));
     let home = world.home().display().to_string();
     let temporary = world.path("").display().to_string();
     let within = [("PROVOST_CODEX", broken.as_str()), ("TMPDIR", &temporary)];
-    let found = world.found("codex home", &within);
+    let found = world.doctor_findings("codex home", &within);
     assert!(
         found[0].0 == "warn" && found[0].1.contains("temporary directory"),
         "{home}: {found:?}"
@@ -111,29 +111,29 @@ fn the_doctor_tries_the_sandbox_and_looks_where_the_home_lies() {
 }
 
 #[test]
-fn a_codex_without_a_login_is_told_of_by_the_doctor() {
-    let world = World::new();
-    let codex = world.play_codex("bin/codex", "98.0.0", "exit 0");
+fn doctor_warns_of_missing_codex_login() {
+    let world = CliEnv::new();
+    let codex = world.write_fake_codex("bin/codex", "98.0.0", "exit 0");
     let with = [("PROVOST_CODEX", codex.as_str())];
-    let found = world.found("codex login", &with);
+    let found = world.doctor_findings("codex login", &with);
     assert_eq!((found.len(), found[0].0.as_str()), (1, "warn"), "{found:?}");
     assert!(found[0].1.contains("no login") && found[0].1.ends_with("→ codex login"), "{found:?}");
-    let keyed = world.found("codex login", &[with[0], ("OPENAI_API_KEY", "k")]);
+    let keyed = world.doctor_findings("codex login", &[with[0], ("OPENAI_API_KEY", "k")]);
     assert_eq!(keyed[0].0, "ok", "{keyed:?}");
     let provider = "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"http://localhost\"\n";
     fs::create_dir_all(world.path("user/.codex")).unwrap();
     world.write("user/.codex/config.toml", provider);
-    assert_eq!(world.found("codex login", &with)[0].0, "ok");
+    assert_eq!(world.doctor_findings("codex login", &with)[0].0, "ok");
 }
 
 #[test]
-fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
-    let world = World::new();
+fn r08_every_skill_is_used_or_skipped_with_reason() {
+    let world = CliEnv::new();
     world.git(&["init", "-q"]);
-    world.skill("work/.agents/skills/review", "review");
-    world.skill("user/.codex/skills/deploy", "deploy");
-    world.skill("work/skills/extra", "extra");
-    world.skill("work/skills/twin", "review");
+    world.write_skill("work/.agents/skills/review", "review");
+    world.write_skill("user/.codex/skills/deploy", "deploy");
+    world.write_skill("work/skills/extra", "extra");
+    world.write_skill("work/skills/twin", "review");
     fs::create_dir_all(world.path("work/skills/broken")).unwrap();
     world.write("work/skills/broken/SKILL.md", "no front matter\n");
     world.write("work/provost.toml", "skills.roots = [\"skills\", \"gone\"]\n");
@@ -170,7 +170,7 @@ fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
     assert_eq!(value["listed"].as_u64(), Some((used + skipped) as u64));
     let people = world.run(&["skills", "list"]);
     assert!(
-        people.out.contains("skipped: ") && people.err.contains(&format!("{used} used")),
+        people.stdout.contains("skipped: ") && people.stderr.contains(&format!("{used} used")),
         "{people:?}"
     );
     let elsewhere = world.run(&["skills", "list", "--cwd", "/", "--json"]).json();
@@ -179,29 +179,29 @@ fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
 }
 
 #[test]
-fn the_doctor_says_which_variables_codex_would_lack() {
-    let world = World::new();
+fn doctor_lists_missing_codex_variables() {
+    let world = CliEnv::new();
     let text = "agents.codex.pass_env = [\"AZURE_KEY\"]\n";
     world.write("user/.config/provost/provost.toml", text);
-    let lacking = world.found("pass_env", &[]);
+    let lacking = world.doctor_findings("pass_env", &[]);
     assert!(
         lacking[0].0 == "warn" && lacking[0].1.contains("AZURE_KEY (for codex)"),
         "{lacking:?}"
     );
-    assert_eq!(world.found("pass_env", &[("AZURE_KEY", "x")])[0].0, "ok");
+    assert_eq!(world.doctor_findings("pass_env", &[("AZURE_KEY", "x")])[0].0, "ok");
 }
 
 #[test]
-fn a_file_that_is_not_read_is_told_by_the_doctor() {
-    let world = World::new();
+fn doctor_warns_of_unread_config_file() {
+    let world = CliEnv::new();
     world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
-    let found = world.found("config", &[]);
+    let found = world.doctor_findings("config", &[]);
     assert!(
         found.iter().any(|(level, text)| level == "warn" && text.contains("is not read")),
         "{found:?}"
     );
     fs::create_dir(world.path("work/.git")).unwrap();
-    let found = world.found("config", &[]);
+    let found = world.doctor_findings("config", &[]);
     assert!(
         found.iter().any(|(level, _)| level == "warn"),
         "an empty .git is not a repository: {found:?}"

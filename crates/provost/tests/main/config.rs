@@ -1,10 +1,10 @@
 //! `provost config`, and the settings that `spawn` takes from the configuration.
 
-use crate::kit::World;
+use crate::kit::CliEnv;
 
 #[test]
-fn every_value_says_where_it_came_from() {
-    let world = World::new();
+fn every_value_shows_its_source() {
+    let world = CliEnv::new();
     world.git(&["init", "-q"]);
     world.write("user/.config/provost/provost.toml", "[session]\nsettle = \"5s\"\nrework = 1\n");
     world.write("work/provost.toml", "[session]\nsettle = \"1s\"\n");
@@ -25,8 +25,12 @@ fn every_value_says_where_it_came_from() {
     assert_eq!(entry("session.stale_after")["source"]["variable"], "PROVOST_SESSION_STALE_AFTER");
     assert_eq!(entry("session.drain")["source"]["layer"], "default");
     let people = world.run(&["config", "show"]);
-    let settle: Vec<_> =
-        people.out.lines().skip_while(|line| !line.starts_with("session.settle")).take(2).collect();
+    let settle: Vec<_> = people
+        .stdout
+        .lines()
+        .skip_while(|line| !line.starts_with("session.settle"))
+        .take(2)
+        .collect();
     assert!(
         settle[0].contains("provost.toml:2:") && settle[1].contains("hidden: user"),
         "{settle:?}"
@@ -34,15 +38,16 @@ fn every_value_says_where_it_came_from() {
 }
 
 #[test]
-fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
-    let world = World::new();
+fn mistake_is_reported_with_line_and_suggestion() {
+    let world = CliEnv::new();
     world.write("user/.config/provost/provost.toml", "[sesion]\nsettle = \"5s\"\n");
     let ran = world.run(&["config", "show"]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.contains("provost.toml:1:") && ran.err.contains("did you mean \"session.settle\"?"),
+        ran.stderr.contains("provost.toml:1:")
+            && ran.stderr.contains("did you mean \"session.settle\"?"),
         "{}",
-        ran.err
+        ran.stderr
     );
     let spawned = world.run(&["spawn", "--json", "--", "true"]);
     assert!(spawned.json_error("bad_request").contains("session"));
@@ -50,13 +55,13 @@ fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
 }
 
 #[test]
-fn a_file_outside_of_a_repository_is_not_read_in_silence() {
-    let world = World::new();
+fn unread_file_outside_repository_is_reported() {
+    let world = CliEnv::new();
     world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
     let shown = world.run(&["config", "show", "--json"]).json();
     let warnings = shown["warnings"].to_string();
     assert!(warnings.contains("work/provost.toml is not read"), "{warnings}");
-    assert!(world.run(&["config", "show"]).err.contains("outside a git repository"));
+    assert!(world.run(&["config", "show"]).stderr.contains("outside a git repository"));
     world.git(&["init", "-q"]);
     let read = world.run(&["config", "show", "--json"]).json();
     assert_eq!(read["warnings"], serde_json::json!([]));
@@ -64,15 +69,15 @@ fn a_file_outside_of_a_repository_is_not_read_in_silence() {
 }
 
 #[test]
-fn the_schema_is_json() {
+fn schema_is_json() {
     let schema: serde_json::Value =
-        serde_json::from_str(&World::new().run(&["config", "schema"]).out).unwrap();
+        serde_json::from_str(&CliEnv::new().run(&["config", "schema"]).stdout).unwrap();
     assert!(schema["properties"]["session"].is_object());
 }
 
 #[test]
-fn an_unknown_agent_is_answered_with_the_nearest() {
-    let world = World::new();
+fn unknown_agent_suggests_the_nearest() {
+    let world = CliEnv::new();
     world.write("user/.config/provost/provost.toml", "[agents.helper]\ncommand = [\"true\"]\n");
     let message = |agent: &str| {
         let ran = world.run(&["spawn", "--json", "--agent", agent, "do it"]);
@@ -86,8 +91,8 @@ fn an_unknown_agent_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn what_would_have_no_effect_is_refused() {
-    let world = World::new();
+fn settings_without_effect_are_refused() {
+    let world = CliEnv::new();
     world.write(
         "user/.config/provost/provost.toml",
         "[agents.plain]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.renames]\ncommand = [\"true\"]\nenv.FOO = \"$BAR\"\n[agents.leaks]\ncommand = [\"true\"]\nenv.MY_TOKEN = \"abc\"\n",

@@ -12,21 +12,21 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// An empty home and working directory for one test.
-pub(crate) struct World {
+pub(crate) struct CliEnv {
     dir: TempDir,
 }
 
 /// Exit code and output of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CliOutput {
     pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-impl World {
+impl CliEnv {
     pub(crate) fn new() -> Self {
-        let world = World { dir: tempfile::tempdir().unwrap() };
+        let world = CliEnv { dir: tempfile::tempdir().unwrap() };
         for dir in ["user/.config/provost", "work"] {
             fs::create_dir_all(world.path(dir)).unwrap();
         }
@@ -65,20 +65,20 @@ impl World {
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CliOutput {
         self.run_with(arguments, &[])
     }
 
-    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> CliOutput {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provost"));
         command.args(arguments).current_dir(self.path("work")).env_clear();
         command.env("PROVOST_HOME", self.home()).env("HOME", self.path("user"));
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").envs(variables.iter().copied());
         let Output { status, stdout, stderr } = command.output().unwrap();
-        Ran {
+        CliOutput {
             code: status.code().unwrap(),
-            out: String::from_utf8(stdout).unwrap(),
-            err: String::from_utf8(stderr).unwrap(),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
         }
     }
 
@@ -89,11 +89,11 @@ impl World {
     }
 }
 
-impl Ran {
+impl CliOutput {
     /// Returns the single JSON object on stdout.
     pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.out.lines().count(), 1, "{self:?}");
-        serde_json::from_str(&self.out).unwrap()
+        assert_eq!(self.stdout.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap()
     }
 
     /// Checks the shape of an error and returns its message.

@@ -2,7 +2,7 @@
 
 mod codex;
 mod config;
+mod display;
 mod kit;
 mod refusals;
-mod shown;
 mod usage;

@@ -2,9 +2,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::kit::World;
+use crate::kit::CliEnv;
 
-fn refused(world: &World, arguments: &[&str]) -> String {
+fn spawn_refusal(world: &CliEnv, arguments: &[&str]) -> String {
     let ran = world.run(&[&["spawn", "--json"], arguments, &["--", "true"]].concat());
     assert_eq!(ran.code, 2, "{ran:?}");
     let message = ran.json_error("bad_request");
@@ -14,48 +14,48 @@ fn refused(world: &World, arguments: &[&str]) -> String {
 
 #[test]
 fn checks_and_worktrees_need_a_repository() {
-    let world = World::new();
-    assert!(refused(&world, &["--check", "true"]).contains("git repository"));
-    assert!(refused(&world, &["--worktree"]).contains("git repository"));
-    assert!(refused(&world, &["--cwd", "/no/such/place"]).contains("/no/such/place"));
+    let world = CliEnv::new();
+    assert!(spawn_refusal(&world, &["--check", "true"]).contains("git repository"));
+    assert!(spawn_refusal(&world, &["--worktree"]).contains("git repository"));
+    assert!(spawn_refusal(&world, &["--cwd", "/no/such/place"]).contains("/no/such/place"));
 }
 
 #[test]
 fn checks_and_worktrees_need_a_commit() {
-    let world = World::new();
+    let world = CliEnv::new();
     world.git(&["init", "-q"]);
-    assert!(refused(&world, &["--worktree"]).contains("none yet"));
-    assert!(refused(&world, &["--check", "true"]).contains("none yet"));
-    let message = world.run(&["spawn", "--check", "true", "--", "true"]).err;
+    assert!(spawn_refusal(&world, &["--worktree"]).contains("none yet"));
+    assert!(spawn_refusal(&world, &["--check", "true"]).contains("none yet"));
+    let message = world.run(&["spawn", "--check", "true", "--", "true"]).stderr;
     assert!(message.contains("next: git commit --allow-empty -m first"), "{message}");
 }
 
 #[test]
-fn a_bare_repository_has_no_place_to_work() {
-    let world = World::new();
+fn bare_repository_is_refused() {
+    let world = CliEnv::new();
     world.git(&["init", "-q", "--bare"]);
-    assert!(refused(&world, &["--worktree"]).contains("bare"));
+    assert!(spawn_refusal(&world, &["--worktree"]).contains("bare"));
 }
 
 #[test]
-fn a_prefix_that_branches_cannot_have_is_refused() {
-    let world = World::new();
+fn invalid_branch_prefix_is_refused() {
+    let world = CliEnv::new();
     world.git(&["init", "-q"]);
     world.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     world.write("user/.config/provost/provost.toml", "[worktree]\nbranch_prefix = \"x.lock\"\n");
-    assert!(refused(&world, &["--worktree"]).contains("branch_prefix"));
+    assert!(spawn_refusal(&world, &["--worktree"]).contains("branch_prefix"));
 }
 
 #[test]
-fn limits_of_the_flags_are_those_of_the_configuration() {
-    let world = World::new();
-    assert!(refused(&world, &["--settle", "2 s"]).contains("--settle"));
-    assert!(refused(&world, &["--time-limit", "0s"]).contains("--time-limit"));
+fn flags_have_the_limits_of_the_config() {
+    let world = CliEnv::new();
+    assert!(spawn_refusal(&world, &["--settle", "2 s"]).contains("--settle"));
+    assert!(spawn_refusal(&world, &["--time-limit", "0s"]).contains("--time-limit"));
 }
 
 #[test]
-fn a_home_that_others_may_change_is_refused() {
-    let world = World::new();
+fn world_writable_home_is_refused() {
+    let world = CliEnv::new();
     fs::create_dir(world.home()).unwrap();
     fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
     for arguments in
@@ -69,42 +69,42 @@ fn a_home_that_others_may_change_is_refused() {
 }
 
 #[test]
-fn a_home_that_is_a_file_is_refused() {
-    let world = World::new();
+fn home_that_is_a_file_is_refused() {
+    let world = CliEnv::new();
     world.write("home", "");
     assert!(world.run(&["ls", "--json"]).json_error("refused").contains("not a directory"));
 }
 
 #[test]
-fn a_home_that_cannot_be_made_is_a_clear_error() {
-    let world = World::new();
+fn home_that_cannot_be_created_is_an_error() {
+    let world = CliEnv::new();
     let ran = world.run_with(&["ls", "--json"], &[("PROVOST_HOME", "/proc/provost")]);
     assert_eq!(ran.code, 6, "{ran:?}");
     assert!(ran.json_error("storage").contains("/proc/provost"));
 }
 
 #[test]
-fn reading_starts_no_daemon_and_makes_no_home() {
-    let world = World::new();
+fn read_commands_start_no_daemon() {
+    let world = CliEnv::new();
     assert_eq!(world.run(&["ledger", "verify", "--json"]).code, 3);
     assert_eq!(world.run(&["daemon", "status", "--json"]).code, 6);
     assert_eq!(world.run(&["daemon", "stop", "--json"]).json()["running"], false);
     let path = world.run(&["ledger", "path"]);
-    assert_eq!(path.out.trim_end(), world.home().join("ledger").display().to_string());
+    assert_eq!(path.stdout.trim_end(), world.home().join("ledger").display().to_string());
     world.assert_untouched();
 }
 
 #[test]
-fn a_report_from_nobody_is_bad_usage() {
-    let world = World::new();
+fn report_outside_an_agent_is_bad_usage() {
+    let world = CliEnv::new();
     let ran = world.run(&["report", "completed", "--json"]);
     assert_eq!(ran.code, 2);
     assert!(ran.json_error("bad_request").contains("inside an agent"));
 }
 
 #[test]
-fn a_report_is_written_down_if_no_daemon_answers() {
-    let world = World::new();
+fn report_without_daemon_goes_to_drop_box() {
+    let world = CliEnv::new();
     let launch = "0199aa11-0000-7000-8000-0000deadbeef.l1";
     let variables = [("PROVOST_LAUNCH", launch), ("PROVOST_TOKEN", "t")];
     let nowhere = world.run_with(&["report", "completed", "--json"], &variables);
@@ -121,8 +121,8 @@ fn a_report_is_written_down_if_no_daemon_answers() {
 }
 
 #[test]
-fn an_export_is_imported_into_an_empty_home_only() {
-    let world = World::new();
+fn invalid_export_is_not_imported() {
+    let world = CliEnv::new();
     let missing = world.run(&["ledger", "import", "gone.jsonl", "--json"]);
     assert_eq!(missing.code, 3, "{missing:?}");
     world.write("work/bad.jsonl", "not an export\n");
@@ -132,8 +132,8 @@ fn an_export_is_imported_into_an_empty_home_only() {
 }
 
 #[test]
-fn the_doctor_says_what_to_do() {
-    let world = World::new();
+fn doctor_suggests_fixes() {
+    let world = CliEnv::new();
     let ran = world.run(&["doctor", "--json"]);
     let value = ran.json();
     let findings = value["findings"].as_array().unwrap();
@@ -160,8 +160,8 @@ fn the_doctor_says_what_to_do() {
 }
 
 #[test]
-fn the_doctor_finds_provost_on_the_path() {
-    let world = World::new();
+fn doctor_finds_provost_on_path() {
+    let world = CliEnv::new();
     let bin =
         std::path::Path::new(env!("CARGO_BIN_EXE_provost")).parent().unwrap().display().to_string();
     let path = format!("{bin}:/usr/bin:/bin");

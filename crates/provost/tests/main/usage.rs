@@ -1,6 +1,6 @@
 //! Help, completions, and mistyped commands.
 
-use crate::kit::World;
+use crate::kit::CliEnv;
 
 const COMMANDS: &[&[&str]] = &[
     &["spawn"],
@@ -40,27 +40,27 @@ const COMMANDS: &[&[&str]] = &[
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let world = World::new();
+    let world = CliEnv::new();
     for command in COMMANDS {
         let ran = world.run(&[command, ["--help"].as_slice()].concat());
         assert_eq!(ran.code, 0, "{command:?}: {ran:?}");
-        assert!(ran.out.contains("Examples:\n  provost"), "{command:?}: {}", ran.out);
-        assert!(ran.out.contains("--json"), "{command:?}: {}", ran.out);
+        assert!(ran.stdout.contains("Examples:\n  provost"), "{command:?}: {}", ran.stdout);
+        assert!(ran.stdout.contains("--json"), "{command:?}: {}", ran.stdout);
     }
     world.assert_untouched();
 }
 
 #[test]
-fn the_exit_codes_have_a_topic() {
-    let world = World::new();
+fn exit_codes_have_a_help_topic() {
+    let world = CliEnv::new();
     let (topic, command) = (world.run(&["help", "exit-codes"]), world.run(&["exit-codes"]));
     assert_eq!((topic.code, command.code), (0, 0));
     for code in 0..=6 {
-        assert!(topic.out.contains(&format!("\n{code}  ")), "{}", topic.out);
+        assert!(topic.stdout.contains(&format!("\n{code}  ")), "{}", topic.stdout);
         assert!(
-            command.out.lines().any(|line| line.starts_with(&format!("{code}  "))),
+            command.stdout.lines().any(|line| line.starts_with(&format!("{code}  "))),
             "{}",
-            command.out
+            command.stdout
         );
     }
     for arguments in [
@@ -74,8 +74,8 @@ fn the_exit_codes_have_a_topic() {
 }
 
 #[test]
-fn help_is_an_object_for_programs() {
-    let world = World::new();
+fn help_is_a_json_object_with_json_flag() {
+    let world = CliEnv::new();
     for arguments in [&["help", "ls", "--json"][..], &["ls", "--help", "--json"]] {
         let ran = world.run(arguments);
         let said = ran.json();
@@ -89,8 +89,8 @@ fn help_is_an_object_for_programs() {
 }
 
 #[test]
-fn bad_usage_is_exit_2_for_people_and_programs() {
-    let world = World::new();
+fn bad_usage_exits_with_2() {
+    let world = CliEnv::new();
     let wrong: &[&[&str]] = &[
         &[],
         &["nonsense"],
@@ -126,7 +126,7 @@ fn bad_usage_is_exit_2_for_people_and_programs() {
     for arguments in wrong {
         let people = world.run(arguments);
         assert_eq!(people.code, 2, "{arguments:?}: {people:?}");
-        assert!(people.out.is_empty() && !people.err.is_empty(), "{arguments:?}: {people:?}");
+        assert!(people.stdout.is_empty() && !people.stderr.is_empty(), "{arguments:?}: {people:?}");
         let program = world.run(&[arguments, ["--json"].as_slice()].concat());
         if !arguments.contains(&"--") {
             assert_eq!(program.code, 2, "{arguments:?}: {program:?}");
@@ -137,26 +137,26 @@ fn bad_usage_is_exit_2_for_people_and_programs() {
 }
 
 #[test]
-fn a_misspelt_word_is_answered_with_the_right_one() {
-    let world = World::new();
-    assert!(world.run(&["spwan"]).err.contains("spawn"));
-    assert!(world.run(&["ls", "--state", "wroking"]).err.contains("working"));
+fn misspelt_word_gets_a_suggestion() {
+    let world = CliEnv::new();
+    assert!(world.run(&["spwan"]).stderr.contains("spawn"));
+    assert!(world.run(&["ls", "--state", "wroking"]).stderr.contains("working"));
 }
 
 #[test]
-fn completions_are_for_a_shell() {
-    let world = World::new();
+fn completions_exist_for_each_shell() {
+    let world = CliEnv::new();
     for shell in ["bash", "zsh", "fish"] {
         let ran = world.run(&["completions", shell]);
         assert_eq!(ran.code, 0);
-        assert!(ran.out.contains("provost") && ran.out.contains("spawn"), "{shell}");
+        assert!(ran.stdout.contains("provost") && ran.stdout.contains("spawn"), "{shell}");
     }
     assert_eq!(world.run(&["completions", "dos"]).code, 2);
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
-    let world = World::new();
+fn closed_stdout_is_not_an_error() {
+    let world = CliEnv::new();
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_provost"))
         .args(["completions", "bash"])
         .env("PROVOST_HOME", world.home())

@@ -4,18 +4,18 @@ use std::{fs, io::Write as _};
 
 use serde_json::Value;
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 #[track_caller]
-fn finding(stage: &Stage, what: &str) -> Value {
+fn finding(stage: &TestEnv, what: &str) -> Value {
     let found = stage.home.provost(&["doctor", "--json"]).json();
     let findings = found["findings"].as_array().unwrap();
     findings.iter().find(|finding| finding["what"] == what).unwrap().clone()
 }
 
 #[test]
-fn a_daemon_that_keeps_dying_is_noticed() {
-    let stage = Stage::new();
+fn repeated_daemon_crashes_are_reported() {
+    let stage = TestEnv::new();
     for _ in 0..5 {
         stage.home.provost(&["ls"]).ok();
         stage.home.daemon().stop();
@@ -32,8 +32,8 @@ fn a_daemon_that_keeps_dying_is_noticed() {
 }
 
 #[test]
-fn a_panic_in_the_log_is_told() {
-    let stage = Stage::new();
+fn panic_in_log_is_reported() {
+    let stage = TestEnv::new();
     stage.home.provost(&["ls"]).ok();
     assert_eq!(finding(&stage, "daemon log")["level"], "ok");
     let log = stage.home.path().join("log/daemon.log");

@@ -9,19 +9,19 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 #[test]
-fn a01_a_headless_agent_that_reports_completed_and_exits_0_is_completed_and_stays_so() {
-    let stage = Stage::new();
-    let id = stage.play_sample("completed_exit0", &[]);
-    let row = stage.sealed(&id);
+fn a01_reported_completed_exit_0_stays_completed() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_sample("completed_exit0", &[]);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed");
     assert_eq!((&row["cause"], &row["requests"]), (&Value::Null, &json!([])));
     assert_eq!((&row["claim"], &row["claim_source"]), (&json!("completed"), &json!("agent")));
     assert_eq!((&row["process"], &row["exit"]["code"]), (&json!("exit0"), &json!(0)));
     assert_eq!((&row["facts"], &row["verification"]), (&json!([]), &json!("none")));
-    assert_at_once(&stage, &id);
+    assert_immediate_outcome(&stage, &id);
     for _ in 0..20 {
         assert_eq!(stage.status(&id), row, "a look changed it");
     }
@@ -35,7 +35,7 @@ fn a01_a_headless_agent_that_reports_completed_and_exits_0_is_completed_and_stay
 
 /// Asserts that no other state lies between process exit and outcome, and that no other events occur.
 #[track_caller]
-fn assert_at_once(stage: &Stage, id: &str) {
+fn assert_immediate_outcome(stage: &TestEnv, id: &str) {
     let events = stage.events(id);
     let sealed = events.iter().find(|event| event["kind"] == "attempt.sealed").unwrap();
     assert_eq!(sealed["data"]["sealed"]["judgement"]["state"], "completed");
@@ -55,9 +55,9 @@ fn assert_at_once(stage: &Stage, id: &str) {
 }
 
 #[test]
-fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
-    let stage = Stage::new();
-    let id = stage.play(
+fn a01_end_is_the_same_without_a_daemon() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(
         "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\nmessage = \"alone\"\n[[step]]\nexit = 0\n",
         &[],
     );
@@ -66,7 +66,7 @@ fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
     std::fs::write(stage.file("go"), "").unwrap();
     let gone = stage.home.path().join("launches").join(format!("{id}.l1/gone.json"));
     eventually("the end of the process", || gone.exists().then_some(()));
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("alone")));
     assert_eq!(stage.events_of(&id, "claim.made").len(), 1);
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
@@ -74,10 +74,10 @@ fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
 
 /// Viewers, whether they leave or stay, do not affect the end.
 #[test]
-fn a01_the_end_is_the_same_with_a_viewer_that_stays_one_that_was_killed_and_none() {
-    let stage = Stage::new();
+fn a01_end_does_not_depend_on_viewers() {
+    let stage = TestEnv::new();
     let waits = "[[step]]\nsay = \"at work\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n[[step]]\nexit = 0\n";
-    let ids = [0; 3].map(|_| stage.play(waits, &[]));
+    let ids = [0; 3].map(|_| stage.spawn_scenario(waits, &[]));
     let mut viewers = [&ids[0], &ids[1]].map(|id| {
         let mut viewer = stage.home.command(&["logs", id, "-f"]);
         let mut viewer = viewer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -92,26 +92,28 @@ fn a01_the_end_is_the_same_with_a_viewer_that_stays_one_that_was_killed_and_none
         assert_eq!(stage.status(id)["state"], "working");
     }
     std::fs::write(stage.file("go"), "").unwrap();
-    let lines =
-        ids.clone().map(|id| told(&stage.sealed(&id)).split_once(' ').unwrap().1.to_owned());
+    let lines = ids
+        .clone()
+        .map(|id| describe_row(&stage.wait_sealed(&id)).split_once(' ').unwrap().1.to_owned());
     assert!(lines.iter().all(|one| *one == lines[0]), "{lines:#?}");
     assert_eq!(stage.status(&ids[0])["state"], "completed");
     viewers[0].wait().unwrap();
 }
 
 #[test]
-fn a02_five_endings_are_five_distinguishable_records() {
-    let stage = Stage::new();
+fn a02_five_endings_have_distinct_records() {
+    let stage = TestEnv::new();
     let samples =
         ["exit0_silent", "exit1_silent", "completed_exit0", "needs_input_exit0", "working_killed9"];
-    let ids = samples.map(|sample| stage.play_sample(sample, &["--name", sample]));
+    let ids = samples.map(|sample| stage.spawn_sample(sample, &["--name", sample]));
     for id in &ids {
         stage.home.wait_state(id, |row| {
-            row["process"] != "alive" && row["activity"] == "exited" && settled(row)
+            row["process"] != "alive" && row["activity"] == "exited" && is_settled(row)
         });
     }
-    let rows = stage.rows();
-    let lines = ids.map(|id| told(rows.iter().find(|row| row["id"] == id.as_str()).unwrap()));
+    let rows = stage.list_sessions();
+    let lines =
+        ids.map(|id| describe_row(rows.iter().find(|row| row["id"] == id.as_str()).unwrap()));
     assert_eq!(
         lines,
         [
@@ -127,11 +129,11 @@ fn a02_five_endings_are_five_distinguishable_records() {
     assert_eq!(distinct.len(), 5);
 }
 
-fn settled(row: &Value) -> bool {
+fn is_settled(row: &Value) -> bool {
     row["sealed"] == true || row["state"] == "needs_input"
 }
 
-fn told(row: &Value) -> String {
+fn describe_row(row: &Value) -> String {
     let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
     format!(
         "{} {} {} {} {} {} code={} signal={} {}",

@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 #[test]
-fn the_guide_has_topics_and_the_loops_that_hold_here() {
-    let stage = Stage::new();
+fn guide_lists_topics_and_local_loops() {
+    let stage = TestEnv::new();
     let topics = stage.provost(&["guide", "--json"]).ok().json();
     for topic in topics["topics"].as_array().unwrap() {
         let topic = topic["topic"].as_str().unwrap();
         let text = stage.provost(&["guide", topic]).ok().stdout.clone();
         assert!(text.starts_with("# "), "{topic}: {text}");
     }
-    stage.provost(&["guide", "magic"]).exits(2);
+    stage.provost(&["guide", "magic"]).assert_code(2);
     stage.configure(
         "[loops.docs.evidence]\nlinks = \"verified:./links\"\n[loops.test-coverage.evidence]\ncoverage = \"verified:./cover\"\n[loops.odd]\nfrom = \"bild\"\n[verify]\nchecks = [\"make\"]\n",
     );
@@ -31,8 +31,8 @@ fn the_guide_has_topics_and_the_loops_that_hold_here() {
 }
 
 #[test]
-fn skills_are_installed_once_and_only_ours_are_removed() {
-    let stage = Stage::new();
+fn skills_install_once_and_remove_only_ours() {
+    let stage = TestEnv::new();
     let root = stage.file("skills");
     let to = |verb: &'static str| ["skills", verb, "--to", &root, "--json"].map(str::to_owned);
     let run = |words: &[String]| {
@@ -49,12 +49,15 @@ fn skills_are_installed_once_and_only_ours_are_removed() {
     assert_eq!(run(&to("install")).ok().json()["skills"][0]["done"], "nothing");
     fs::write(&managing, "---\nname: mine\n---\n").unwrap();
     let refused = run(&to("install"));
-    assert!(refused.exits(4).stdout.contains("nothing was changed"), "{refused:?}");
+    assert!(refused.assert_code(4).stdout.contains("nothing was changed"), "{refused:?}");
     let review = format!("{root}/provost-review/SKILL.md");
     assert!(fs::exists(&review).unwrap(), "all or nothing");
     // A skill that the user edited stays, and does not keep the other from being removed.
     let refused = run(&to("remove"));
-    assert!(refused.exits(4).stdout.contains("provost-managing stays as it is"), "{refused:?}");
+    assert!(
+        refused.assert_code(4).stdout.contains("provost-managing stays as it is"),
+        "{refused:?}"
+    );
     assert!(refused.stdout.contains("provost-review removed"), "{refused:?}");
     assert!(fs::exists(&managing).unwrap() && !fs::exists(&review).unwrap());
     fs::write(&managing, text).unwrap();
@@ -63,8 +66,8 @@ fn skills_are_installed_once_and_only_ours_are_removed() {
 }
 
 #[test]
-fn skills_go_into_the_repository_that_one_is_in() {
-    let stage = Stage::new();
+fn skills_install_into_current_repository() {
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
     stage.provost_in(repo.path(), &["skills", "install", "--repo"]).ok();
     let skill = repo.path().join(".agents/skills/provost-review/SKILL.md");

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use provost_testkit::harness::{eventually, filled};
+use provost_testkit::harness::{eventually, read_nonempty};
 use serde_json::{Value, json};
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 /// Each hook run writes its own file atomically, because several run at the same time.
-fn hook(stage: &Stage, events: &[&str]) {
+fn configure_hooks(stage: &TestEnv, events: &[&str]) {
     let dir = stage.file("inputs");
     fs::create_dir(&dir).unwrap();
     let command = format!("new=$(mktemp {dir}/.XXXXXX); cat > $new; mv $new {dir}/${{new##*.}}");
@@ -17,7 +17,7 @@ fn hook(stage: &Stage, events: &[&str]) {
     stage.configure(&format!("[hooks]\n{hooks}"));
 }
 
-fn told(stage: &Stage, count: usize) -> Vec<Value> {
+fn wait_hook_inputs(stage: &TestEnv, count: usize) -> Vec<Value> {
     eventually("the hooks", || {
         let files = fs::read_dir(stage.file("inputs")).unwrap().flatten();
         let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
@@ -29,12 +29,15 @@ fn told(stage: &Stage, count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_hook_is_told_once_what_happened() {
-    let stage = Stage::new();
-    hook(&stage, &["opened", "started", "needs_input", "completed", "failed", "late_claim"]);
-    let id = stage.play_sample("completed_exit0", &["--name", "hooked"]);
-    stage.sealed(&id);
-    let lines = told(&stage, 3);
+fn hook_runs_once_per_event() {
+    let stage = TestEnv::new();
+    configure_hooks(
+        &stage,
+        &["opened", "started", "needs_input", "completed", "failed", "late_claim"],
+    );
+    let id = stage.spawn_sample("completed_exit0", &["--name", "hooked"]);
+    stage.wait_sealed(&id);
+    let lines = wait_hook_inputs(&stage, 3);
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events.len(), 3, "{events:?}");
     for event in ["session.opened", "session.started", "session.completed"] {
@@ -50,7 +53,7 @@ fn a_hook_is_told_once_what_happened() {
         (&json!(id), &json!(true))
     );
     stage.home.provost(&["report", "failed", "--session", &id]).ok();
-    let lines = told(&stage, 4);
+    let lines = wait_hook_inputs(&stage, 4);
     assert_eq!(lines.len(), 4);
     assert!(lines.iter().any(|line| line["event"] == "session.late_claim"), "{lines:#?}");
     stage.home.daemon().kill();
@@ -58,17 +61,17 @@ fn a_hook_is_told_once_what_happened() {
     eventually("no hook is pending", || {
         (stage.events_of(&id, "hook.finished").len() == 4).then_some(())
     });
-    assert_eq!(told(&stage, 4).len(), 4, "a restart repeats nothing");
+    assert_eq!(wait_hook_inputs(&stage, 4).len(), 4, "a restart repeats nothing");
 }
 
 #[test]
-fn a_hook_runs_once_though_the_daemon_dies_in_it() {
-    let stage = Stage::new();
+fn hook_runs_once_despite_daemon_death() {
+    let stage = TestEnv::new();
     let (ran, go) = (stage.file("ran"), stage.file("go"));
     let command = format!("echo run >> {ran}; while [ ! -e {go} ]; do sleep 0.02; done");
     stage.configure(&format!("[hooks]\nsession.completed = {command:?}\n"));
-    let id = stage.play_sample("completed_exit0", &[]);
-    eventually("the hook runs", || filled(&ran));
+    let id = stage.spawn_sample("completed_exit0", &[]);
+    eventually("the hook runs", || read_nonempty(&ran));
     stage.home.daemon().kill();
     stage.status(&id);
     stage.home.daemon().kill();
@@ -80,10 +83,10 @@ fn a_hook_runs_once_though_the_daemon_dies_in_it() {
 }
 
 #[test]
-fn a_hook_that_fails_changes_nothing_but_its_own_record() {
-    let stage = Stage::new();
+fn failed_hook_changes_only_its_record() {
+    let stage = TestEnv::new();
     stage.configure("[hooks]\nsession.failed = \"exit 7\"\n");
-    let id = stage.play_sample("exit1_silent", &[]);
+    let id = stage.spawn_sample("exit1_silent", &[]);
     let finished =
         eventually("the end of the hook", || stage.events_of(&id, "hook.finished").pop());
     assert_eq!(finished["data"]["end"], json!({"exit": 7}));

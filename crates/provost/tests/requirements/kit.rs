@@ -2,38 +2,40 @@
 
 use std::{fs, ops::Deref, path::Path, process::Command};
 
-use provost_testkit::harness::{Home, Output, eventually, filled, scripted_agent_bin};
+use provost_testkit::harness::{
+    ProgramOutput, TestHome, eventually, read_nonempty, scripted_agent_bin,
+};
 use serde_json::Value;
 
 /// Name of the configured agent whose scenarios speak JSON lines.
 pub(crate) const TALKER: &str = "talker";
 
 /// A home plus the helpers that every test uses.
-pub(crate) struct Stage {
-    pub(crate) home: Home,
+pub(crate) struct TestEnv {
+    pub(crate) home: TestHome,
 }
 
 /// Exposes the home's methods directly.
-impl Deref for Stage {
-    type Target = Home;
+impl Deref for TestEnv {
+    type Target = TestHome;
 
-    fn deref(&self) -> &Home {
+    fn deref(&self) -> &TestHome {
         &self.home
     }
 }
 
 /// The credentials that a launch authenticates with.
-pub(crate) struct Credentials {
+pub(crate) struct LaunchCredentials {
     pub(crate) launch: String,
     pub(crate) token: String,
 }
 
 /// Turns off exit 0 as a claim: scripted agents report their own claims.
-pub(crate) const REPORTS: &str = "--no-exit0-is-done";
+pub(crate) const NO_EXIT_CLAIM: &str = "--no-exit0-is-done";
 
-impl Stage {
+impl TestEnv {
     pub(crate) fn new() -> Self {
-        Stage { home: Home::new() }
+        TestEnv { home: TestHome::new() }
     }
 
     /// The path of a file beside the home.
@@ -52,25 +54,28 @@ impl Stage {
 
     /// Starts a scenario as a plain command in the home's root and returns the session id.
     #[track_caller]
-    pub(crate) fn play(&self, scenario: &str, flags: &[&str]) -> String {
-        self.play_in(self.home.root(), scenario, flags)
+    pub(crate) fn spawn_scenario(&self, scenario: &str, flags: &[&str]) -> String {
+        self.spawn_scenario_in(self.home.root(), scenario, flags)
     }
 
     /// Starts a scenario in a directory, as a plain command that reports its own claims.
     #[track_caller]
-    pub(crate) fn play_in(&self, dir: &Path, scenario: &str, flags: &[&str]) -> String {
-        let name = format!("scene-{}", scenes());
+    pub(crate) fn spawn_scenario_in(&self, dir: &Path, scenario: &str, flags: &[&str]) -> String {
+        let name = format!("scene-{}", next_scenario_no());
         let path = text(&self.home.scenario(&name, scenario));
         let agent = text(&scripted_agent_bin());
-        self.spawn_in(dir, &[&[REPORTS], flags, &["--", &agent, &path]].concat())
+        self.spawn_in(dir, &[&[NO_EXIT_CLAIM], flags, &["--", &agent, &path]].concat())
     }
 
     /// Starts one of the sample scenarios, as a plain command that reports its own claims.
     #[track_caller]
-    pub(crate) fn play_sample(&self, name: &str, flags: &[&str]) -> String {
+    pub(crate) fn spawn_sample(&self, name: &str, flags: &[&str]) -> String {
         let agent = text(&scripted_agent_bin());
         let sample = format!("sample:{name}");
-        self.spawn_in(self.home.root(), &[&[REPORTS], flags, &["--", &agent, &sample]].concat())
+        self.spawn_in(
+            self.home.root(),
+            &[&[NO_EXIT_CLAIM], flags, &["--", &agent, &sample]].concat(),
+        )
     }
 
     /// Starts a session and returns its id.
@@ -82,7 +87,7 @@ impl Stage {
 
     /// The rows of `ls --all`.
     #[track_caller]
-    pub(crate) fn rows(&self) -> Vec<Value> {
+    pub(crate) fn list_sessions(&self) -> Vec<Value> {
         let list = self.home.provost(&["ls", "--all", "--json"]).ok().json();
         list["sessions"].as_array().unwrap().clone()
     }
@@ -95,18 +100,18 @@ impl Stage {
 
     /// Reports as a launch whose process no longer descends from its holder.
     #[track_caller]
-    pub(crate) fn report_as(&self, who: &Credentials, arguments: &[&str]) -> Output {
+    pub(crate) fn report_as(&self, who: &LaunchCredentials, arguments: &[&str]) -> ProgramOutput {
         let mut command = self.home.command(&[&["report"], arguments, &["--json"]].concat());
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
         output_of(command)
     }
 
     /// Waits for the credentials file that a launch wrote, and reads it.
-    pub(crate) fn credentials(&self, launch_no: u32) -> Credentials {
+    pub(crate) fn credentials(&self, launch_no: u32) -> LaunchCredentials {
         let path = self.home.root().join(format!("credentials-{launch_no}"));
-        let found = eventually("the credentials of a launch", || filled(&path));
+        let found = eventually("the credentials of a launch", || read_nonempty(&path));
         let (launch, token) = found.trim().split_once(' ').unwrap();
-        Credentials { launch: launch.to_owned(), token: token.to_owned() }
+        LaunchCredentials { launch: launch.to_owned(), token: token.to_owned() }
     }
 
     /// The pid of the process that a session's newest launch runs.
@@ -118,7 +123,7 @@ impl Stage {
 }
 
 /// A step that writes the launch's credentials to a file.
-pub(crate) const CREDENTIALS: &str = r#"
+pub(crate) const WRITES_CREDENTIALS: &str = r#"
 [[step]]
 run = ["sh", "-c", "echo $PROVOST_LAUNCH $PROVOST_TOKEN > new && mv new credentials-$PROVOST_LAUNCH_NO"]
 "#;
@@ -128,10 +133,10 @@ pub(crate) const HANGS: &str = "[[step]]\nhang = true\n";
 
 /// Runs a command to completion.
 #[track_caller]
-pub(crate) fn output_of(mut command: Command) -> Output {
+pub(crate) fn output_of(mut command: Command) -> ProgramOutput {
     let line = format!("{command:?}");
     let output = command.stdin(std::process::Stdio::null()).output().unwrap();
-    Output {
+    ProgramOutput {
         command: line,
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -145,7 +150,7 @@ pub(crate) fn text(path: &Path) -> String {
 }
 
 /// Whether a process is running; a zombie is not.
-pub(crate) fn lives(pid: u32) -> bool {
+pub(crate) fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
     state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
@@ -173,7 +178,7 @@ fn newest_pid(row: &Value) -> Option<u64> {
     row["launches"].as_array()?.last()?["pid"].as_u64()
 }
 
-fn scenes() -> u32 {
+fn next_scenario_no() -> u32 {
     use std::sync::atomic::{AtomicU32, Ordering};
     static SCENES: AtomicU32 = AtomicU32::new(0);
     SCENES.fetch_add(1, Ordering::Relaxed)

@@ -5,22 +5,22 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{Stage, lives};
+use crate::kit::{TestEnv, is_running};
 
 /// Starts a grandchild in its own session, prints its pid, and sleeps.
-const LINGERS: &str =
+const STARTS_GRANDCHILD: &str =
     "setsid sleep 600 & echo $! >> pids; sleep 600 & echo $! >> pids; echo $$ >> pids; wait";
 
-const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
+const WRITES_FILE: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 
 #[test]
-fn e26_a_hook_that_does_not_end_is_ended_as_a_group() {
-    let stage = Stage::new();
-    let script = LINGERS.replace("pids", &stage.file("pids"));
+fn e26_endless_hook_is_killed_with_its_group() {
+    let stage = TestEnv::new();
+    let script = STARTS_GRANDCHILD.replace("pids", &stage.file("pids"));
     stage.configure(&format!(
         "[hooks]\nsession.completed = {{ command = {script:?}, time_limit = \"400ms\" }}\n"
     ));
-    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    let id = stage.spawn_scenario("[[step]]\nreport = \"completed\"\n", &[]);
     let finished = finished_hook(&stage, &id);
     assert_eq!(finished["data"]["end"], "time_limit", "{finished}");
     assert_all_gone(&stage.file("pids"));
@@ -29,24 +29,24 @@ fn e26_a_hook_that_does_not_end_is_ended_as_a_group() {
 }
 
 #[test]
-fn e26_a_hook_that_floods_is_ended() {
-    let stage = Stage::new();
+fn e26_flooding_hook_is_killed() {
+    let stage = TestEnv::new();
     stage.configure(
         "[hooks]\nsession.completed = { command = \"yes\", output_limit = \"64KiB\" }\n",
     );
-    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    let id = stage.spawn_scenario("[[step]]\nreport = \"completed\"\n", &[]);
     assert_eq!(finished_hook(&stage, &id)["data"]["end"], "output_limit");
     assert_bounded(&stage, 64 << 10);
 }
 
 #[test]
-fn e26_a_check_that_does_not_end_is_ended_as_a_group_and_fails() {
-    let stage = Stage::new();
+fn e26_endless_check_is_killed_with_group_and_fails() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     stage.configure("[verify]\ntime_limit = \"400ms\"\n[session]\nstop_grace = \"200ms\"\n");
-    let script = LINGERS.replace("pids", &stage.file("pids"));
-    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", &script]);
-    let row = stage.sealed(&id);
+    let script = STARTS_GRANDCHILD.replace("pids", &stage.file("pids"));
+    let id = stage.spawn_scenario_in(repo.path(), WRITES_FILE, &["--worktree", "--check", &script]);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
     assert!(row["flags"].as_array().unwrap().contains(&json!("checks_unfinished")), "{row}");
     assert_eq!(row["checks"][0]["result"], "unfinished", "{row}");
@@ -54,30 +54,30 @@ fn e26_a_check_that_does_not_end_is_ended_as_a_group_and_fails() {
 }
 
 #[test]
-fn e26_a_check_that_floods_is_ended_and_fails() {
-    let stage = Stage::new();
+fn e26_flooding_check_is_killed_and_fails() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     stage.configure("[verify]\noutput_limit = \"64KiB\"\n");
-    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", "yes"]);
-    let row = stage.sealed(&id);
+    let id = stage.spawn_scenario_in(repo.path(), WRITES_FILE, &["--worktree", "--check", "yes"]);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
     assert_ne!(row["checks"][0]["result"], "passed");
     assert_bounded(&stage, 64 << 10);
 }
 
 #[test]
-fn e26_what_a_check_leaves_behind_is_ended_too() {
-    let stage = Stage::new();
+fn e26_processes_left_by_a_check_are_killed() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     stage.configure("[session]\ndrain = \"100ms\"\nstop_grace = \"100ms\"\n");
     let script = format!("sleep 600 & echo $! > {}; exit 0", stage.file("pids"));
-    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", &script]);
-    let row = stage.sealed(&id);
+    let id = stage.spawn_scenario_in(repo.path(), WRITES_FILE, &["--worktree", "--check", &script]);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row}");
     assert_all_gone(&stage.file("pids"));
 }
 
-fn finished_hook(stage: &Stage, id: &str) -> Value {
+fn finished_hook(stage: &TestEnv, id: &str) -> Value {
     eventually("the end of the hook", || stage.events_of(id, "hook.finished").pop())
 }
 
@@ -86,13 +86,13 @@ fn assert_all_gone(pids: &str) {
     let text = fs::read_to_string(pids).unwrap();
     assert!(!text.is_empty());
     for pid in text.lines() {
-        assert!(!lives(pid.parse().unwrap()), "{pid} was left behind");
+        assert!(!is_running(pid.parse().unwrap()), "{pid} was left behind");
     }
 }
 
 /// Asserts that the journal is not much over the limit: frames have headers, and one full pipe may follow.
 #[track_caller]
-fn assert_bounded(stage: &Stage, limit: u64) {
+fn assert_bounded(stage: &TestEnv, limit: u64) {
     let mut journals = 0;
     for entry in fs::read_dir(stage.home.path().join("checks")).unwrap().map(Result::unwrap) {
         let size = fs::metadata(entry.path().join("journal")).unwrap().len();

@@ -4,12 +4,12 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-use crate::kit::{HANGS, Stage, kill, lives};
+use crate::kit::{HANGS, TestEnv, is_running, kill};
 
 #[test]
-fn e23_a_reused_pid_is_not_taken_for_the_launch() {
-    let stage = Stage::new();
-    let id = stage.play(HANGS, &[]);
+fn e23_reused_pid_is_not_the_launch() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(HANGS, &[]);
     let agent = stage.pid(&id);
     let dir = stage.home.path().join("launches").join(format!("{id}.l1"));
     let held: Value = serde_json::from_slice(&fs::read(dir.join("held.json")).unwrap()).unwrap();
@@ -27,8 +27,8 @@ fn e23_a_reused_pid_is_not_taken_for_the_launch() {
         }
         fs::write(dir.join(file), record.to_string()).unwrap();
     }
-    let row = stage.sealed(&id);
-    let unharmed = lives(bystander.id());
+    let row = stage.wait_sealed(&id);
+    let unharmed = is_running(bystander.id());
     bystander.kill().unwrap();
     bystander.wait().unwrap();
     assert_eq!(row["process"], "unknown", "{row}");
@@ -37,9 +37,9 @@ fn e23_a_reused_pid_is_not_taken_for_the_launch() {
 }
 
 #[test]
-fn e23_the_same_pid_and_start_time_is_still_the_launch() {
-    let stage = Stage::new();
-    let id = stage.play(HANGS, &[]);
+fn e23_same_pid_and_start_time_is_the_launch() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(HANGS, &[]);
     let agent = stage.pid(&id);
     stage.home.daemon().kill();
     let row = stage.status(&id);
@@ -48,7 +48,7 @@ fn e23_the_same_pid_and_start_time_is_still_the_launch() {
 }
 
 /// The holder and the agent of a launch.
-fn processes(stage: &Stage, id: &str) -> [u32; 2] {
+fn processes(stage: &TestEnv, id: &str) -> [u32; 2] {
     let agent = stage.pid(id);
     let dir = stage.home.path().join("launches").join(format!("{id}.l1"));
     let held: Value = serde_json::from_slice(&fs::read(dir.join("held.json")).unwrap()).unwrap();
@@ -56,9 +56,9 @@ fn processes(stage: &Stage, id: &str) -> [u32; 2] {
 }
 
 #[test]
-fn mass_death_seen_by_probes_alone_is_believed_of_nobody() {
-    let stage = Stage::new();
-    let sessions: Vec<String> = (0..5).map(|_| stage.play(HANGS, &[])).collect();
+fn mass_death_seen_only_by_probes_is_not_believed() {
+    let stage = TestEnv::new();
+    let sessions: Vec<String> = (0..5).map(|_| stage.spawn_scenario(HANGS, &[])).collect();
     let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
     stage.home.daemon().kill();
     // Four of five have vanished without an exit record while no daemon ran.
@@ -73,25 +73,25 @@ fn mass_death_seen_by_probes_alone_is_believed_of_nobody() {
     assert_eq!(stage.status(&sessions[0])["process"], "alive");
     // An exit status is never doubted. With few sessions left, it is plausible that all of them ended.
     kill(processes[0][1]);
-    assert_eq!(stage.sealed(&sessions[0])["state"], "failed");
+    assert_eq!(stage.wait_sealed(&sessions[0])["state"], "failed");
     for id in &sessions[1..] {
-        assert_eq!(stage.sealed(id)["launches"][0]["phase"], "unobserved");
+        assert_eq!(stage.wait_sealed(id)["launches"][0]["phase"], "unobserved");
     }
 }
 
 #[test]
-fn a_few_that_look_dead_are_believed_to_be() {
-    let stage = Stage::new();
-    let sessions: Vec<String> = (0..5).map(|_| stage.play(HANGS, &[])).collect();
+fn few_dead_processes_are_believed() {
+    let stage = TestEnv::new();
+    let sessions: Vec<String> = (0..5).map(|_| stage.spawn_scenario(HANGS, &[])).collect();
     let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
     stage.home.daemon().kill();
     processes.iter().take(2).flatten().for_each(|pid| kill(*pid));
     for id in &sessions[..2] {
-        let row = stage.sealed(id);
+        let row = stage.wait_sealed(id);
         assert_eq!(row["launches"][0]["phase"], "unobserved", "{row:#}");
     }
     for id in &sessions[2..] {
         stage.home.provost(&["cancel", id]).ok();
-        stage.sealed(id);
+        stage.wait_sealed(id);
     }
 }

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 /// A configuration in which every key has a non-default value.
-const EVERYTHING: &str = r#"
+const NON_DEFAULT_CONFIG: &str = r#"
 [session]
 settle = "61ms"
 stale_after = "62s"
@@ -144,7 +144,7 @@ prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", r
 "#;
 
 /// Where a key's effect shows in the session's spec, and its value there.
-fn effect(key: &str) -> Option<(&'static str, Value)> {
+fn session_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "session.settle" => ("/bounds/settle_ms", json!(61)),
         "session.stale_after" => ("/bounds/stale_ms", json!(62_000)),
@@ -200,7 +200,7 @@ fn rule(decision: &str, matches: Value) -> Value {
 }
 
 /// Where a key's effect shows in the spec of a Codex session, and its value there.
-fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
+fn codex_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "agents.codex.model" => ("/agent/settings/model", json!("m1")),
         "agents.codex.effort" => ("/agent/settings/effort", json!("high")),
@@ -216,7 +216,7 @@ fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
 }
 
 /// Where a key's effect shows in the run's spec, and its value there.
-fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
+fn run_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "run.land" => ("/land", json!("merge")),
         "run.triage" => ("/triage", json!(false)),
@@ -254,8 +254,9 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
 }
 
 /// Opens a run in the repository and returns its id and spec.
-fn opened_run(stage: &Stage, repo: &provost_testkit::harness::Repo) -> (String, Value) {
-    let opened = plain(stage.home.command(&["run", "--detach", "--json", "do it"]), repo);
+fn open_run(stage: &TestEnv, repo: &provost_testkit::harness::TestRepo) -> (String, Value) {
+    let opened =
+        run_without_settle(stage.home.command(&["run", "--detach", "--json", "do it"]), repo);
     let id = opened.ok().json()["id"].as_str().unwrap().to_owned();
     let events = stage.home.provost(&["events", &id, "--json"]).ok().json();
     let events = events["events"].as_array().unwrap();
@@ -264,7 +265,7 @@ fn opened_run(stage: &Stage, repo: &provost_testkit::harness::Repo) -> (String, 
 }
 
 /// Writes a program that prints a version as Codex does and supports nothing else.
-pub(crate) fn fake_codex(stage: &Stage) {
+pub(crate) fn fake_codex(stage: &TestEnv) {
     let path = stage.home.root().join("fake-codex");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'codex-cli 0.166.0' || exit 1\n";
     fs::write(&path, script).unwrap();
@@ -273,7 +274,7 @@ pub(crate) fn fake_codex(stage: &Stage) {
 }
 
 /// A loop and a policy in which every key has a non-default value.
-const STEERED: &str = r#"
+const NON_DEFAULT_LOOP_AND_POLICY: &str = r#"
 [loops.mine]
 from = "build"
 max = 7
@@ -296,10 +297,10 @@ finish = false
 "#;
 
 #[test]
-fn e10_every_key_of_a_loop_and_of_a_policy_is_in_the_task_that_is_opened_with_it() {
-    let stage = Stage::new();
+fn e10_loop_and_policy_keys_are_in_the_opened_team() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    stage.configure(STEERED);
+    stage.configure(NON_DEFAULT_LOOP_AND_POLICY);
     let words = [
         "pair",
         "do it well",
@@ -316,7 +317,7 @@ fn e10_every_key_of_a_loop_and_of_a_policy_is_in_the_task_that_is_opened_with_it
         "true",
         "--json",
     ];
-    plain(stage.home.command(&words), &repo).ok();
+    run_without_settle(stage.home.command(&words), &repo).ok();
     let events = stage.home.provost(&["events", "--json", "--limit", "1000"]).ok().json();
     let data = |kind: &str| {
         let mut events = events["events"].as_array().unwrap().iter();
@@ -345,59 +346,65 @@ fn e10_every_key_of_a_loop_and_of_a_policy_is_in_the_task_that_is_opened_with_it
 }
 
 #[test]
-fn e10_every_configuration_key_is_shown_and_has_an_effect() {
-    let stage = Stage::new();
+fn e10_config_keys_are_shown_and_have_an_effect() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let hooks = keys().filter_map(|key| key.strip_prefix("hooks.").map(str::to_owned));
+    let hooks = config_keys().filter_map(|key| key.strip_prefix("hooks.").map(str::to_owned));
     let hooks: String = hooks
         .filter(|event| event.contains('.'))
         .map(|event| format!("{event} = \"true\"\n"))
         .collect();
-    stage.configure(&EVERYTHING.replace("[agents.helper]", &format!("{hooks}[agents.helper]")));
+    stage.configure(
+        &NON_DEFAULT_CONFIG.replace("[agents.helper]", &format!("{hooks}[agents.helper]")),
+    );
     let shown = stage.home.command(&["config", "show", "--json"]);
-    let shown = plain(shown, &repo).json();
-    let id = plain(stage.home.command(&["spawn", "--agent", "helper", "--json"]), &repo);
+    let shown = run_without_settle(shown, &repo).json();
+    let id =
+        run_without_settle(stage.home.command(&["spawn", "--agent", "helper", "--json"]), &repo);
     let id = id.ok().json()["id"].as_str().unwrap().to_owned();
     let spec = stage.spec(&id);
     fake_codex(&stage);
-    let codex = plain(stage.home.command(&["spawn", "--agent", "codex", "--json", "do it"]), &repo);
+    let codex = run_without_settle(
+        stage.home.command(&["spawn", "--agent", "codex", "--json", "do it"]),
+        &repo,
+    );
     let codex = codex.ok().json()["id"].as_str().unwrap().to_owned();
     let codex_spec = stage.spec(&codex);
-    let (run, run_spec) = opened_run(&stage, &repo);
+    let (run, run_spec) = open_run(&stage, &repo);
     // Presets, loops and policies have their own tests.
     let elsewhere = ["presets.", "loops.", "policies."];
     let here = |key: &String| !elsewhere.iter().any(|prefix| key.starts_with(prefix));
-    for key in keys().filter(here) {
+    for key in config_keys().filter(here) {
         assert_shown(&shown, &key);
         if let Some(event) = key.strip_prefix("hooks.").filter(|event| event.contains('.')) {
             let owner = if event.starts_with("run.") { &run_spec } else { &spec };
             assert_eq!(owner["hooks"][event]["argv"], json!(["sh", "-c", "true"]), "{key}");
-        } else if let Some((pointer, expected)) = effect_on_run(&key) {
+        } else if let Some((pointer, expected)) = run_effect(&key) {
             let found = run_spec.pointer(pointer);
             assert_eq!(found, Some(&expected), "{key} at {pointer} in {run_spec:#}");
-        } else if let Some((pointer, expected)) = effect(&key) {
+        } else if let Some((pointer, expected)) = session_effect(&key) {
             assert_eq!(spec.pointer(pointer), Some(&expected), "{key} at {pointer} in {spec:#}");
-        } else if let Some((pointer, expected)) = effect_on_codex(&key) {
+        } else if let Some((pointer, expected)) = codex_effect(&key) {
             let found = codex_spec.pointer(pointer);
             assert_eq!(found, Some(&expected), "{key} at {pointer} in {codex_spec:#}");
         } else {
-            otherwise(&stage, &key, &spec, &codex_spec["agent"]);
+            assert_special_effect(&stage, &key, &spec, &codex_spec["agent"]);
         }
     }
     // It may have ended by itself; then the cancel has no target.
     drop(stage.home.provost(&["cancel", &codex]));
-    stage.sealed(&codex);
-    stage.sealed(&id);
+    stage.wait_sealed(&codex);
+    stage.wait_sealed(&id);
     stage.home.wait_state(&run, |row| row["sealed"] == true);
 }
 
 #[test]
-fn e10_every_key_of_a_preset_sets_its_key() {
-    let stage = Stage::new();
-    stage.configure(EVERYTHING);
+fn e10_preset_keys_set_their_keys() {
+    let stage = TestEnv::new();
+    stage.configure(NON_DEFAULT_CONFIG);
     let shown = stage.home.provost(&["presets", "mine", "--json"]).ok().json();
     let entries = shown["presets"]["mine"].as_array().unwrap();
-    let named = keys().filter_map(|key| key.strip_prefix("presets.*.").map(str::to_owned));
+    let named = config_keys().filter_map(|key| key.strip_prefix("presets.*.").map(str::to_owned));
     for key in named.collect::<Vec<_>>() {
         let entry = entries.iter().find(|entry| entry["key"] == key.as_str());
         let entry = entry.unwrap_or_else(|| panic!("{key} is not shown"));
@@ -407,10 +414,10 @@ fn e10_every_key_of_a_preset_sets_its_key() {
 
 /// Keys tested elsewhere: `provost monitor` alone reads most of them and has its own tests.
 /// Git filters are tested in the boundary suite.
-const MONITORED: [&str; 4] = ["monitor.", "verifiers.*.", "workflows.*.", "git."];
+const TESTED_ELSEWHERE: [&str; 4] = ["monitor.", "verifiers.*.", "workflows.*.", "git."];
 
 /// Checks keys whose effect is not a single value of the session.
-fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
+fn assert_special_effect(stage: &TestEnv, key: &str, spec: &Value, codex: &Value) {
     match key {
         "agents.codex.path" => {
             let argv = codex["argv"].as_array().unwrap();
@@ -435,14 +442,14 @@ fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
             // The command that opens the session opens the window, and first writes the tmux settings.
             let flags = ["--tty", "--no-worktree", "--no-check", "--json", "--", "true"];
             let spawned = stage.home.provost(&[&["spawn"], flags.as_slice()].concat());
-            stage.sealed(spawned.ok().json()["id"].as_str().unwrap());
+            stage.wait_sealed(spawned.ok().json()["id"].as_str().unwrap());
             assert!(stage.home.path().join("tmux.conf").exists());
         }
         "ui.color" => {
             let listed = stage.home.provost(&["config", "show"]);
             assert!(listed.ok().stdout.contains('\u{1b}'), "colours were asked for");
         }
-        key if MONITORED.iter().any(|section| key.starts_with(section)) => {}
+        key if TESTED_ELSEWHERE.iter().any(|section| key.starts_with(section)) => {}
         _ => panic!(
             "the key {key} has no effect that a test knows: an accepted key that does nothing is a lie"
         ),
@@ -461,22 +468,22 @@ fn assert_shown(shown: &Value, key: &str) {
     assert!(entry["source"].to_string().contains("user"), "{entry}");
 }
 
-fn keys() -> impl Iterator<Item = String> {
+fn config_keys() -> impl Iterator<Item = String> {
     provost_config::keys().map(|key| key.name().to_owned())
 }
 
 /// Runs a command in the repository without the variable that shortens the settle window in all other tests.
-fn plain(
+fn run_without_settle(
     mut command: std::process::Command,
-    repo: &provost_testkit::harness::Repo,
-) -> provost_testkit::harness::Output {
+    repo: &provost_testkit::harness::TestRepo,
+) -> provost_testkit::harness::ProgramOutput {
     command.env_remove("PROVOST_SESSION_SETTLE").current_dir(repo.path());
     crate::kit::output_of(command)
 }
 
 #[test]
-fn e10_unknown_keys_and_hooks_are_rejected_with_the_nearest_match() {
-    let stage = Stage::new();
+fn e10_unknown_keys_are_rejected_with_a_suggestion() {
+    let stage = TestEnv::new();
     let wrong = [
         ("[session]\nsetle = \"1s\"", "settle"),
         ("[sesion]\nsettle = \"1s\"", "session"),
@@ -486,22 +493,22 @@ fn e10_unknown_keys_and_hooks_are_rejected_with_the_nearest_match() {
     ];
     for (toml, hint) in wrong {
         stage.configure(toml);
-        let error = stage.home.provost(&["spawn", "--json", "--", "true"]).exits(2).json();
+        let error = stage.home.provost(&["spawn", "--json", "--", "true"]).assert_code(2).json();
         assert!(error["error"]["message"].as_str().unwrap().contains(hint), "{toml}: {error}");
-        stage.home.provost(&["config", "show", "--json"]).exits(2);
+        stage.home.provost(&["config", "show", "--json"]).assert_code(2);
     }
     assert!(!stage.home.path().join("ledger").exists(), "nothing was recorded");
 }
 
 /// A flag of `spawn`, arguments that use it, and a predicate on the spec and row that shows its effect.
-struct Flag {
+struct SpawnFlag {
     name: &'static str,
     arguments: &'static [&'static str],
-    seen: fn(&Value, &Value) -> bool,
+    observe: fn(&Value, &Value) -> bool,
 }
 
-fn flags() -> Vec<Flag> {
-    let flag = |name, arguments, seen| Flag { name, arguments, seen };
+fn spawn_flags() -> Vec<SpawnFlag> {
+    let flag = |name, arguments, seen| SpawnFlag { name, arguments, observe: seen };
     vec![
         flag("--agent", &["--agent", "helper"], |spec, _| spec["agent"]["name"] == "helper"),
         flag("--name", &["--name", "n", "--", "true"], |_, row| row["name"] == "n"),
@@ -584,18 +591,20 @@ fn flags() -> Vec<Flag> {
 }
 
 /// Flags that affect the command itself; each has its own test.
-const ELSEWHERE: [&str; 5] = ["--ignore-project-config", "--wait", "--key", "--json", "--help"];
+const FLAGS_TESTED_ELSEWHERE: [&str; 5] =
+    ["--ignore-project-config", "--wait", "--key", "--json", "--help"];
 
 #[test]
-fn e10_every_flag_of_spawn_has_an_effect() {
-    let stage = Stage::new();
+fn e10_spawn_flags_have_an_effect() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     fake_codex(&stage);
     stage.configure(
         "[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\n",
     );
-    let mut known: BTreeSet<String> = ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
-    let opened: Vec<_> = flags()
+    let mut known: BTreeSet<String> =
+        FLAGS_TESTED_ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
+    let opened: Vec<_> = spawn_flags()
         .into_iter()
         .map(|flag| {
             known.insert(flag.name.to_owned());
@@ -604,28 +613,28 @@ fn e10_every_flag_of_spawn_has_an_effect() {
         })
         .collect();
     for (flag, id) in opened {
-        let row = stage.sealed(&id);
-        assert!((flag.seen)(&stage.spec(&id), &row), "{} has no effect: {row:#}", flag.name);
+        let row = stage.wait_sealed(&id);
+        assert!((flag.observe)(&stage.spec(&id), &row), "{} has no effect: {row:#}", flag.name);
     }
     assert_eq!(
-        documented(&stage, "spawn"),
+        documented_flags(&stage, "spawn"),
         known,
         "every documented flag is tried, and every tried flag documented"
     );
 }
 
 #[test]
-fn e10_the_same_key_twice_is_one_session_and_wait_waits() {
-    let stage = Stage::new();
+fn e10_repeated_key_is_one_session_and_wait_waits() {
+    let stage = TestEnv::new();
     let spawn = ["spawn", "--json", "--key", "once", "--exit0-is-done", "--wait", "--", "true"];
     let first = stage.home.provost(&spawn).ok().json();
     let again = stage.home.provost(&spawn).ok().json();
     assert_eq!((&first["id"], &first["session"]["sealed"]), (&again["id"], &json!(true)));
-    assert_eq!(stage.rows().len(), 1);
+    assert_eq!(stage.list_sessions().len(), 1);
 }
 
 /// The long flags in a command's help.
-pub(crate) fn documented(stage: &Stage, command: &str) -> BTreeSet<String> {
+pub(crate) fn documented_flags(stage: &TestEnv, command: &str) -> BTreeSet<String> {
     let help = stage.home.provost(&[command, "--help"]).ok().stdout.clone();
     let options = help.split("Options:").nth(1).unwrap().split("Examples:").next().unwrap();
     let flag = |line: &str| {

@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{CREDENTIALS, Credentials, HANGS, Stage, TALKER};
+use crate::kit::{HANGS, LaunchCredentials, TALKER, TestEnv, WRITES_CREDENTIALS};
 
 /// Asks a question and exits; hangs in its next launch.
 const ASKS_AND_EXITS: &str = r#"
@@ -29,9 +29,12 @@ hang = true
 "#;
 
 #[test]
-fn a03_a_report_after_exit_and_before_the_seal_is_applied() {
-    let stage = Stage::new();
-    let id = stage.play(&format!("{CREDENTIALS}\n[[step]]\nexit = 0\n"), &["--settle", "1h"]);
+fn a03_report_after_exit_before_seal_is_applied() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(
+        &format!("{WRITES_CREDENTIALS}\n[[step]]\nexit = 0\n"),
+        &["--settle", "1h"],
+    );
     let row = stage.home.wait_state(&id, |row| row["state"] == "ended_unclaimed");
     assert_eq!((&row["process"], &row["sealed"]), (&json!("exit0"), &json!(false)));
     let who = stage.credentials(1);
@@ -53,13 +56,14 @@ fn a03_a_report_after_exit_and_before_the_seal_is_applied() {
 }
 
 #[test]
-fn a03_a_report_after_the_seal_is_recorded_late_and_the_outcome_kept() {
-    let stage = Stage::new();
+fn a03_late_report_after_seal_keeps_the_outcome() {
+    let stage = TestEnv::new();
     for (scenario, outcome) in [("exit = 0", "ended_unclaimed"), ("exit = 3", "failed")] {
-        let id = stage.play(&format!("{CREDENTIALS}\n[[step]]\n{scenario}\n"), &[]);
-        let before = stage.sealed(&id);
+        let id =
+            stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}\n[[step]]\n{scenario}\n"), &[]);
+        let before = stage.wait_sealed(&id);
         assert_eq!(before["state"], outcome);
-        let who = Credentials { launch: format!("{id}.l1"), ..stage.credentials(1) };
+        let who = LaunchCredentials { launch: format!("{id}.l1"), ..stage.credentials(1) };
         let reply = stage.report_as(&who, &["completed", "--message", "late"]).ok().json();
         assert_eq!(reply["standing"], "recorded_late", "{reply}");
         assert_eq!((&reply["state"], &reply["sealed"]), (&json!(outcome), &json!(true)));
@@ -82,10 +86,10 @@ fn a03_a_report_after_the_seal_is_recorded_late_and_the_outcome_kept() {
 }
 
 #[test]
-fn a03_a_report_from_an_older_launch_is_recorded_there_only() {
-    let stage = Stage::new();
+fn a03_report_of_older_launch_is_recorded_there() {
+    let stage = TestEnv::new();
     stage.configure_talker(
-        &format!("{CREDENTIALS}{ASKS_AND_EXITS}"),
+        &format!("{WRITES_CREDENTIALS}{ASKS_AND_EXITS}"),
         "session.stop_grace = \"100ms\"",
     );
     let id = stage.spawn_in(stage.home.root(), &["--agent", TALKER, "go"]);
@@ -108,23 +112,23 @@ fn a03_a_report_from_an_older_launch_is_recorded_there_only() {
 }
 
 #[test]
-fn a03_only_malformed_unauthenticated_and_unknown_reports_are_errors() {
-    let stage = Stage::new();
-    let id = stage.play(&format!("{CREDENTIALS}{HANGS}"), &[]);
+fn a03_only_invalid_reports_are_errors() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}{HANGS}"), &[]);
     let right = stage.credentials(1);
-    let code = |output: &provost_testkit::harness::Output, exit: i32| {
-        let value = output.exits(exit).json();
+    let code = |output: &provost_testkit::harness::ProgramOutput, exit: i32| {
+        let value = output.assert_code(exit).json();
         assert_eq!(value["ok"], false);
         value["error"]["code"].as_str().unwrap().to_owned()
     };
     let unknown = stage.home.provost(&["report", "completed", "--session", "nobody", "--json"]);
     assert_eq!(code(&unknown, 3), "not_found");
     let guessed =
-        Credentials { launch: right.launch.clone(), token: "0".repeat(right.token.len()) };
+        LaunchCredentials { launch: right.launch.clone(), token: "0".repeat(right.token.len()) };
     assert_eq!(code(&stage.report_as(&guessed, &["completed"]), 4), "forbidden");
-    let elsewhere = Credentials { launch: format!("{id}.l7"), token: right.token.clone() };
+    let elsewhere = LaunchCredentials { launch: format!("{id}.l7"), token: right.token.clone() };
     assert_eq!(code(&stage.report_as(&elsewhere, &["completed"]), 4), "forbidden");
-    let garbled = Credentials { launch: "l1".to_owned(), token: right.token };
+    let garbled = LaunchCredentials { launch: "l1".to_owned(), token: right.token };
     assert_eq!(code(&stage.report_as(&garbled, &["completed"]), 2), "bad_request");
     assert_eq!(
         code(&stage.home.provost(&["report", "perfect", "--session", &id, "--json"]), 2),
@@ -144,16 +148,16 @@ fn a03_only_malformed_unauthenticated_and_unknown_reports_are_errors() {
 }
 
 #[test]
-fn a03_the_operator_reports_without_a_token_also_after_exit() {
-    let stage = Stage::new();
-    let open = stage.play("[[step]]\nexit = 0\n", &["--settle", "1h"]);
+fn a03_operator_reports_without_token_after_exit() {
+    let stage = TestEnv::new();
+    let open = stage.spawn_scenario("[[step]]\nexit = 0\n", &["--settle", "1h"]);
     stage.wait(&open, "ended_unclaimed");
     let reply =
         stage.home.provost(&["report", "completed", "--session", &open, "--json"]).ok().json();
     assert_eq!((&reply["standing"], &reply["state"]), (&json!("applied"), &json!("completed")));
     assert_eq!(stage.status(&open)["claim_source"], "operator");
-    let closed = stage.play("[[step]]\nexit = 0\n", &[]);
-    stage.sealed(&closed);
+    let closed = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    stage.wait_sealed(&closed);
     let reply =
         stage.home.provost(&["report", "completed", "--session", &closed, "--json"]).ok().json();
     assert_eq!(
@@ -177,8 +181,8 @@ fn a03_the_operator_reports_without_a_token_also_after_exit() {
 }
 
 #[test]
-fn a_session_that_was_resolved_before_it_ran_is_not_shown_as_being_stopped() {
-    let stage = Stage::new();
+fn session_resolved_before_start_is_not_stopping() {
+    let stage = TestEnv::new();
     let id = stage.spawn_in(stage.home.root(), &["--", "sleep", "340"]);
     stage.home.provost(&["resolve", &id, "--as", "accepted", "--because", "seen"]).ok();
     stage.home.wait_state(&id, |row| {
@@ -190,9 +194,9 @@ fn a_session_that_was_resolved_before_it_ran_is_not_shown_as_being_stopped() {
 }
 
 #[test]
-fn a_report_with_an_unusual_key_counts_once_whichever_way_it_goes() {
-    let stage = Stage::new();
-    let id = stage.play(&format!("{CREDENTIALS}{HANGS}"), &[]);
+fn report_with_unusual_key_counts_once() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}{HANGS}"), &[]);
     let who = stage.credentials(1);
     let report = ["working", "--message", "on it", "--key", "run/7:step~2%20../x"];
     assert_eq!(stage.report_as(&who, &report).ok().json()["standing"], "applied");
@@ -207,7 +211,7 @@ fn a_report_with_an_unusual_key_counts_once_whichever_way_it_goes() {
 }
 
 /// Posts a body to the daemon's socket, as any program could.
-fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
+fn post(stage: &TestEnv, path: &str, body: &str) -> (u16, String) {
     let mut socket = UnixStream::connect(stage.home.path().join("daemon.sock")).unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -221,9 +225,9 @@ fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
 }
 
 /// Sends these messages to the MCP server with a launch's credentials, and returns its answers.
-pub(crate) fn tools_as(
-    stage: &Stage,
-    who: &Credentials,
+pub(crate) fn call_tools_as(
+    stage: &TestEnv,
+    who: &LaunchCredentials,
     flags: &[&str],
     messages: &[String],
 ) -> Vec<Value> {
@@ -240,16 +244,16 @@ pub(crate) fn tools_as(
 }
 
 #[test]
-fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
-    let stage = Stage::new();
-    let id = stage.play(&format!("{CREDENTIALS}\n{HANGS}"), &[]);
+fn tool_call_counts_once_per_process_and_id() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}\n{HANGS}"), &[]);
     let who = stage.credentials(1);
     let arguments = json!({"kind": "branch", "value": "topic"});
     let params = json!({"name": "provost_fact", "arguments": arguments});
     let call = |id: Value| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    let fact_count = |stage: &Stage| stage.status(&id)["facts"].as_array().unwrap().len();
+    let fact_count = |stage: &TestEnv| stage.status(&id)["facts"].as_array().unwrap().len();
     let messages = [
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}).to_string(),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
@@ -260,16 +264,16 @@ fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
         "x".repeat(2 << 20),
         json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}).to_string(),
     ];
-    let answers = tools_as(&stage, &who, &[], &messages);
+    let answers = call_tools_as(&stage, &who, &[], &messages);
     let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(json!(ids), json!([0, 1, 1, "1", null, null, 9]), "{answers:#?}");
     assert_eq!(answers[2]["result"]["content"][0]["text"], "Noted.", "{answers:#?}");
     assert_eq!(answers[1]["result"], answers[2]["result"]);
     assert_eq!(fact_count(&stage), 2, "two ids");
-    tools_as(&stage, &who, &[], &[call(json!(1))]);
+    call_tools_as(&stage, &who, &[], &[call(json!(1))]);
     assert_eq!(fact_count(&stage), 3, "another process begins its ids anew");
-    let forged = Credentials { token: "forged".to_owned(), ..stage.credentials(1) };
-    let refused = &tools_as(&stage, &forged, &[], &[call(json!(1))])[0]["result"];
+    let forged = LaunchCredentials { token: "forged".to_owned(), ..stage.credentials(1) };
+    let refused = &call_tools_as(&stage, &forged, &[], &[call(json!(1))])[0]["result"];
     assert_eq!(refused["isError"], true, "{refused}");
     assert!(refused.to_string().contains("token"), "{refused}");
     assert_eq!(fact_count(&stage), 3);

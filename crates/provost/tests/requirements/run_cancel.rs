@@ -6,26 +6,26 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{Credentials, Stage},
-    run_site::Site,
+    kit::{LaunchCredentials, TestEnv},
+    run_env::RunEnv,
 };
 
 #[track_caller]
-fn appears(path: &str) {
+fn wait_file(path: &str) {
     eventually(&format!("{path} appears"), || Path::new(path).exists().then_some(()));
 }
 
 /// The run's own events.
 #[track_caller]
-fn events_of_run(site: &Site, id: &str) -> Vec<Value> {
+fn run_events(site: &RunEnv, id: &str) -> Vec<Value> {
     let mut events = site.stage.events(id);
     events.retain(|event| event["stream"] == "run");
     events
 }
 
 #[test]
-fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_can_be_resumed() {
-    let stage = Stage::new();
+fn r01_r15_cancel_during_merge_check_lands_nothing() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let theirs =
         "echo theirs > theirs.txt; git add theirs.txt; git commit --quiet --message theirs";
@@ -35,16 +35,16 @@ fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_
     let check = format!(
         "test -s work.txt || exit 1; test -e theirs.txt || exit 0; test -e {go} && exit 0; echo $$ > {waits}.new; mv {waits}.new {waits}; exec sleep 600"
     );
-    let site = Site::with(stage, repo, &line);
-    let id = site.opened(&["--land", "merge", "--check", &check]);
-    appears(&waits);
+    let site = RunEnv::with_script(stage, repo, &line);
+    let id = site.open_run(&["--land", "merge", "--check", &check]);
+    wait_file(&waits);
     let theirs = site.repo.head();
     site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["stage"]), (&json!("cancelled"), &json!("land")), "{row:#}");
     assert_eq!((&row["landing"]["done"], site.repo.head()), (&json!(false), theirs.clone()));
     let pid = fs::read_to_string(&waits).unwrap().trim().parse().unwrap();
-    eventually("the check is gone", || (!crate::kit::lives(pid)).then_some(()));
+    eventually("the check is gone", || (!crate::kit::is_running(pid)).then_some(()));
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(site.repo.git(&["show", &format!("{commit}:work.txt")]), "work");
 
@@ -57,7 +57,7 @@ fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_
 }
 
 /// Keeps working after TERM, claims completion on every channel it has, and only then exits.
-const DEFIANT: &str = r#"
+const CLAIMS_AFTER_CANCEL: &str = r#"
 [[step]]
 ignore_term = true
 [[step]]
@@ -82,18 +82,18 @@ exit = 0
 "#;
 
 #[test]
-fn r15_what_an_agent_tells_after_the_cancel_changes_nothing() {
-    let stage = Stage::new();
+fn r15_report_after_cancel_changes_nothing() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let steps = DEFIANT.replace("ROOT", &stage.home.root().display().to_string());
-    let site = Site::playing(stage, repo, &steps);
-    let id = site.opened(&["--check", "true"]);
+    let steps = CLAIMS_AFTER_CANCEL.replace("ROOT", &stage.home.root().display().to_string());
+    let site = RunEnv::with_steps(stage, repo, &steps);
+    let id = site.open_run(&["--check", "true"]);
     let who = site.stage.credentials(1);
     site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
     fs::write(site.stage.file("cancelled"), "").unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["detail"]), (&json!("cancelled"), &json!("enough")), "{row:#}");
-    appears(&site.stage.file("reply"));
+    wait_file(&site.stage.file("reply"));
     assert_eq!(row["landing"]["done"], false);
     let session = row["sessions"][0]["id"].as_str().unwrap();
     let ended = site.stage.status(session);
@@ -105,11 +105,11 @@ fn r15_what_an_agent_tells_after_the_cancel_changes_nothing() {
     let worktree = ended["worktree"]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(format!("{worktree}/work.txt")).unwrap(), "work\n");
 
-    let events = events_of_run(&site, &id);
-    let who = Credentials { launch: format!("{session}.l1"), ..who };
+    let events = run_events(&site, &id);
+    let who = LaunchCredentials { launch: format!("{session}.l1"), ..who };
     let late = site.stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
     assert_eq!((&late["standing"], &late["state"]), (&json!("recorded_late"), &json!("cancelled")));
-    assert_eq!(events_of_run(&site, &id), events);
+    assert_eq!(run_events(&site, &id), events);
     let kinds: Vec<&Value> = events.iter().map(|event| &event["kind"]).collect();
     assert!(!kinds.iter().any(|kind| *kind == "run.landed"), "{kinds:?}");
     assert_eq!(site.repo.branches().len(), 2, "main, and the work that was kept");

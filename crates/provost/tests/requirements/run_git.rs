@@ -11,44 +11,44 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use provost_testkit::harness::{Repo, deep, eventually, filled};
+use provost_testkit::harness::{TestRepo, eventually, is_deep, read_nonempty};
 use serde_json::Value;
 
 use crate::{
-    kit::{Stage, text},
-    run_site::Site,
+    kit::{TestEnv, text},
+    run_env::RunEnv,
 };
 
 /// The work of the agents in these tests: rewrites every file.
-const RENEW: &str = "for file in many/*; do echo new > $file; done";
+const REWRITES_FILES: &str = "for file in many/*; do echo new > $file; done";
 
 /// How the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum DaemonEnd {
     Stop,
     Kill,
 }
 
 /// A git that is paused in the middle of one call.
-struct StoppedGit {
+struct PausedGit {
     dir: PathBuf,
 }
 
 /// Selects the git call to pause, and when.
-struct StopAt<'a> {
+struct PausePoint<'a> {
     subcommand: &'a str,
     /// A pattern for its working directory.
-    place: &'a str,
+    dir_pattern: &'a str,
     /// Pauses once this file contains `line`.
     file: String,
     line: &'a str,
 }
 
-impl StoppedGit {
+impl PausedGit {
     /// Puts the wrapper in front of git, for everything started from now on.
-    fn install(stage: &mut Stage, at: &StopAt<'_>) -> StoppedGit {
+    fn install(stage: &mut TestEnv, at: &PausePoint<'_>) -> PausedGit {
         let dir = stage.root().join("stopped-git");
-        let StopAt { subcommand, place, file, line } = at;
+        let PausePoint { subcommand, dir_pattern: place, file, line } = at;
         let (here, git) = (text(&dir), text(&real_git()));
         let script = format!(
             "#!/bin/sh\n\
@@ -70,14 +70,14 @@ impl StoppedGit {
              [ $status -le 128 ] || kill -$((status - 128)) $$\n\
              exit $status\n"
         );
-        install(stage, &dir, &script);
-        StoppedGit { dir }
+        install_git_wrapper(stage, &dir, &script);
+        PausedGit { dir }
     }
 
     /// Waits until git is paused in the middle of its work.
     #[track_caller]
     fn wait(&self) {
-        eventually("git is stopped", || filled(self.dir.join("stopped")));
+        eventually("git is stopped", || read_nonempty(self.dir.join("stopped")));
     }
 
     fn resume(&self) {
@@ -86,8 +86,8 @@ impl StoppedGit {
 
     /// Asserts that no other call worked in the same directory before this one ended.
     #[track_caller]
-    fn worked_alone(&self) {
-        assert_eq!(filled(self.dir.join("beside")), None);
+    fn assert_worked_alone(&self) {
+        assert_eq!(read_nonempty(self.dir.join("beside")), None);
     }
 
     /// Ends the git that is stopped: by `-TERM` it gives its lock back, by `-KILL` it does not.
@@ -100,7 +100,7 @@ impl StoppedGit {
 }
 
 /// Installs a program that is found before git.
-fn install(stage: &mut Stage, dir: &Path, script: &str) {
+fn install_git_wrapper(stage: &mut TestEnv, dir: &Path, script: &str) {
     fs::create_dir(dir).unwrap();
     fs::write(dir.join("git"), script).unwrap();
     fs::set_permissions(dir.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -121,7 +121,7 @@ fn real_git() -> PathBuf {
 }
 
 /// A repository with many files, and with uncommitted changes of its user.
-fn large(stage: &Stage, files: usize) -> Repo {
+fn large_repo(stage: &TestEnv, files: usize) -> TestRepo {
     let repo = stage.home.repo("work");
     for no in 0..files {
         repo.write(&format!("many/f{no:04}"), "old\n");
@@ -133,24 +133,24 @@ fn large(stage: &Stage, files: usize) -> Repo {
 }
 
 /// The points at which the daemon ends, as numbers of written files: two by default, ten in the deep run.
-fn points(files: usize) -> Vec<usize> {
-    let every = if deep() { 10 } else { 2 };
+fn kill_points(files: usize) -> Vec<usize> {
+    let every = if is_deep() { 10 } else { 2 };
     (0..every).map(|no| files * (2 * no + 1) / (2 * every)).collect()
 }
 
 /// The number of files: realistic only in the deep run.
-fn size(deep_files: usize) -> usize {
-    if deep() { deep_files } else { deep_files / 3 }
+fn file_count(deep_files: usize) -> usize {
+    if is_deep() { deep_files } else { deep_files / 3 }
 }
 
 /// Starts `provost daemon stop`, which may have to wait.
-fn stop_daemon(stage: &Stage) -> Child {
+fn stop_daemon(stage: &TestEnv) -> Child {
     let mut stop = stage.home.command(&["daemon", "stop"]);
     stop.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[track_caller]
-fn untouched(repo: &Repo) {
+fn assert_user_files_untouched(repo: &TestRepo) {
     assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md\n?? notes.txt");
     assert_eq!(repo.read("README.md"), "mine\n");
     assert_eq!(repo.read("notes.txt"), "mine as well\n");
@@ -158,8 +158,8 @@ fn untouched(repo: &Repo) {
 }
 
 #[track_caller]
-fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
-    let row = site.ended(id);
+fn assert_landed(site: &RunEnv, id: &str, before: &str, files: usize) -> Value {
+    let row = site.wait_sealed(id);
     assert_eq!(row["state"], "completed", "{row:#}");
     let failed = site.stage.events_of(id, "run.land_failed");
     assert!(failed.is_empty(), "{failed:#?}");
@@ -167,13 +167,13 @@ fn landed(site: &Site, id: &str, before: &str, files: usize) -> Value {
     let last = files - 1;
     assert_eq!(site.repo.git(&["show", &format!("HEAD:many/f{last:04}")]), "new");
     assert_eq!(site.repo.read(&format!("many/f{last:04}")), "new\n");
-    untouched(&site.repo);
+    assert_user_files_untouched(&site.repo);
     row
 }
 
 /// Demands that all say which git is waited for.
 #[track_caller]
-fn shows_earlier_git(site: &Site, id: &str) {
+fn shows_earlier_git(site: &RunEnv, id: &str) {
     let detail = eventually("the run waits for git", || {
         let row = site.stage.status(id);
         let waits = row["shortage"]["resource"] == "git";
@@ -187,18 +187,18 @@ fn shows_earlier_git(site: &Site, id: &str) {
 }
 
 /// Ends the daemon while git lands, and demands that the work lands all the same.
-fn land_over_the_end(end: End, files: usize, point: usize) {
-    let mut stage = Stage::new();
-    let repo = large(&stage, files);
+fn assert_lands_despite(end: DaemonEnd, files: usize, point: usize) {
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, files);
     let file = format!("many/f{point:04}");
-    let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
-    let git = StoppedGit::install(&mut stage, &at);
-    let site = Site::with(stage, repo, RENEW);
+    let at = PausePoint { subcommand: "merge", dir_pattern: "*/repos/work", file, line: "new" };
+    let git = PausedGit::install(&mut stage, &at);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
     let before = site.repo.head();
-    let id = site.opened(&["--no-check", "--land", "merge"]);
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     match end {
-        End::Kill => {
+        DaemonEnd::Kill => {
             site.stage.daemon().kill();
             // The next daemon finds the git of the first one still running.
             let row = site.stage.status(&id);
@@ -206,7 +206,7 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
             shows_earlier_git(&site, &id);
             git.resume();
         }
-        End::Stop => {
+        DaemonEnd::Stop => {
             let pid = site.stage.daemon().pid().unwrap();
             let mut stop = stop_daemon(&site.stage);
             let mut stderr = std::io::BufReader::new(stop.stderr.take().unwrap());
@@ -218,20 +218,24 @@ fn land_over_the_end(end: End, files: usize, point: usize) {
             assert!(stop.wait().unwrap().success());
         }
     }
-    landed(&site, &id, &before, files);
-    git.worked_alone();
+    assert_landed(&site, &id, &before, files);
+    git.assert_worked_alone();
 }
 
 #[test]
 fn f5_g1a_stopped_daemon_waits_for_a_landing() {
-    let files = size(3_000);
-    points(files).into_iter().for_each(|point| land_over_the_end(End::Stop, files, point));
+    let files = file_count(3_000);
+    kill_points(files)
+        .into_iter()
+        .for_each(|point| assert_lands_despite(DaemonEnd::Stop, files, point));
 }
 
 #[test]
-fn f5_g1b_landing_of_a_killed_daemon_is_taken_over() {
-    let files = size(3_000);
-    points(files).into_iter().for_each(|point| land_over_the_end(End::Kill, files, point));
+fn f5_g1b_landing_of_killed_daemon_is_continued() {
+    let files = file_count(3_000);
+    kill_points(files)
+        .into_iter()
+        .for_each(|point| assert_lands_despite(DaemonEnd::Kill, files, point));
 }
 
 #[test]
@@ -250,8 +254,8 @@ fn f5_g1a_lock_of_a_killed_git_is_removed() {
 
 #[test]
 fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
-    let mut stage = Stage::new();
-    let repo = large(&stage, 30);
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, 30);
     let dir = stage.root().join("short-git");
     let (here, git) = (text(&dir), text(&real_git()));
     let script = format!(
@@ -264,17 +268,17 @@ fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
          echo error: unable to write file many/f0003 >&2\n\
          exit 1\n"
     );
-    install(&mut stage, &dir, &script);
-    let site = Site::with(stage, repo, RENEW);
+    install_git_wrapper(&mut stage, &dir, &script);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
     let before = site.repo.head();
-    let id = site.opened(&["--no-check", "--land", "merge"]);
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
     eventually("the landing waits for room", || {
         let row = site.stage.status(&id);
         if row["shortage"]["resource"] == "disk_space" { Ok(()) } else { Err(row.to_string()) }
     });
     site.stage.daemon().kill();
     fs::write(dir.join("room"), "").unwrap();
-    landed(&site, &id, &before, 30);
+    assert_landed(&site, &id, &before, 30);
     let starts = fs::read_dir(site.stage.home.path().join("starts")).unwrap();
     let names = starts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name.ends_with(".git.json")).collect();
@@ -283,14 +287,14 @@ fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
 
 #[test]
 fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
-    let stage = Stage::new();
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let name = "a: No space left on device";
     repo.write(name, "old\n");
     repo.commit("a file");
     repo.write(name, "mine\n");
-    let site = Site::with(stage, repo, "echo new > 'a: No space left on device'");
-    let id = site.opened(&["--no-check", "--land", "merge"]);
+    let site = RunEnv::with_script(stage, repo, "echo new > 'a: No space left on device'");
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
     eventually("the landing is refused", || {
         let failed = site.stage.events_of(&id, "run.land_failed");
         if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
@@ -300,27 +304,27 @@ fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
 
 /// Ends git while it lands, and demands that the work lands all the same.
 fn finish_after(signal: &str, kill_the_daemon: bool) {
-    let mut stage = Stage::new();
-    let repo = large(&stage, 300);
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, 300);
     let file = "many/f0150".to_owned();
-    let at = StopAt { subcommand: "merge", place: "*/repos/work", file, line: "new" };
-    let git = StoppedGit::install(&mut stage, &at);
-    let site = Site::with(stage, repo, RENEW);
+    let at = PausePoint { subcommand: "merge", dir_pattern: "*/repos/work", file, line: "new" };
+    let git = PausedGit::install(&mut stage, &at);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
     let before = site.repo.head();
-    let id = site.opened(&["--no-check", "--land", "merge"]);
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     if kill_the_daemon {
         site.stage.daemon().kill();
     }
     git.end(signal);
-    landed(&site, &id, &before, 300);
-    git.worked_alone();
+    assert_landed(&site, &id, &before, 300);
+    git.assert_worked_alone();
 }
 
 #[test]
-fn f5_g1b_lock_of_an_editor_is_waited_for() {
-    let mut stage = Stage::new();
-    let repo = large(&stage, 3);
+fn f5_g1b_foreign_index_lock_is_awaited() {
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, 3);
     let dir = stage.root().join("noting-git");
     let (here, git) = (text(&dir), text(&real_git()));
     let script = format!(
@@ -330,87 +334,92 @@ fn f5_g1b_lock_of_an_editor_is_waited_for() {
          case \"$1 $PWD\" in merge\\ */repos/work) echo $status >> {here}/ended ;; esac\n\
          exit $status\n"
     );
-    install(&mut stage, &dir, &script);
-    let site = Site::with(stage, repo, RENEW);
+    install_git_wrapper(&mut stage, &dir, &script);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
     let (before, lock) = (site.repo.head(), site.repo.path().join(".git/index.lock"));
     fs::write(&lock, "").unwrap();
-    let id = site.opened(&["--no-check", "--land", "merge"]);
-    eventually("git met the lock", || filled(dir.join("ended")));
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    eventually("git met the lock", || read_nonempty(dir.join("ended")));
     assert!(lock.exists(), "the lock of another program is left alone");
     fs::remove_file(&lock).unwrap();
-    landed(&site, &id, &before, 3);
+    assert_landed(&site, &id, &before, 3);
 }
 
 /// Ends the daemon while git creates a worktree, and asserts that the work continues in it.
-fn work_over_the_end(end: End, files: usize, point: usize) {
-    let mut stage = Stage::new();
-    let repo = large(&stage, files);
+fn assert_works_despite(end: DaemonEnd, files: usize, point: usize) {
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, files);
     let file = format!("many/f{point:04}");
-    let at = StopAt { subcommand: "reset", place: "*/home/worktrees/*", file, line: "old" };
-    let git = StoppedGit::install(&mut stage, &at);
-    let site = Site::with(stage, repo, RENEW);
+    let at =
+        PausePoint { subcommand: "reset", dir_pattern: "*/home/worktrees/*", file, line: "old" };
+    let git = PausedGit::install(&mut stage, &at);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
     let before = site.repo.head();
-    let id = site.opened(&["--no-check", "--land", "merge"]);
+    let id = site.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     match end {
-        End::Kill => drop(site.stage.daemon().kill()),
-        End::Stop => site.stage.daemon().stop(),
+        DaemonEnd::Kill => drop(site.stage.daemon().kill()),
+        DaemonEnd::Stop => site.stage.daemon().stop(),
     }
     assert_eq!(site.stage.status(&id)["sealed"], false);
-    let session = site.stage.rows()[0]["id"].as_str().unwrap().to_owned();
+    let session = site.stage.list_sessions()[0]["id"].as_str().unwrap().to_owned();
     eventually("the session waits for git", || {
         let row = site.stage.status(&session);
-        let listed = &site.stage.rows()[0]["shortage"]["resource"];
+        let listed = &site.stage.list_sessions()[0]["shortage"]["resource"];
         let waits = row["shortage"]["resource"] == "git" && listed == "git";
         if waits { Ok(()) } else { Err(row.to_string()) }
     });
     git.resume();
-    landed(&site, &id, &before, files);
-    git.worked_alone();
-    let sessions = site.stage.rows();
+    assert_landed(&site, &id, &before, files);
+    git.assert_worked_alone();
+    let sessions = site.stage.list_sessions();
     assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
 }
 
 #[test]
 fn session_that_waits_for_an_earlier_git_says_so() {
-    work_over_the_end(End::Kill, 90, 45);
+    assert_works_despite(DaemonEnd::Kill, 90, 45);
 }
 
 #[test]
-fn f5_g1c_worktree_of_a_killed_daemon_is_made_once() {
-    let files = size(8_000);
-    points(files).into_iter().for_each(|point| work_over_the_end(End::Kill, files, point));
+fn f5_g1c_worktree_is_made_once_despite_kill() {
+    let files = file_count(8_000);
+    kill_points(files)
+        .into_iter()
+        .for_each(|point| assert_works_despite(DaemonEnd::Kill, files, point));
 }
 
 #[test]
-fn f5_g1c_worktree_of_a_stopped_daemon_is_made_once() {
-    let files = size(8_000);
-    points(files).into_iter().for_each(|point| work_over_the_end(End::Stop, files, point));
+fn f5_g1c_worktree_is_made_once_despite_stop() {
+    let files = file_count(8_000);
+    kill_points(files)
+        .into_iter()
+        .for_each(|point| assert_works_despite(DaemonEnd::Stop, files, point));
 }
 
 #[test]
-fn f5_g1d_checkout_of_a_killed_daemon_is_waited_for() {
-    let mut stage = Stage::new();
-    let repo = large(&stage, 300);
+fn f5_g1d_checkout_of_killed_daemon_is_awaited() {
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, 300);
     let file = "many/f0150".to_owned();
-    let at = StopAt { subcommand: "reset", place: "*/home/pool/*", file, line: "new" };
-    let git = StoppedGit::install(&mut stage, &at);
-    let site = Site::with(stage, repo, RENEW);
-    let id = site.opened(&["--check", "grep -q new many/f0299", "--land", "merge"]);
+    let at = PausePoint { subcommand: "reset", dir_pattern: "*/home/pool/*", file, line: "new" };
+    let git = PausedGit::install(&mut stage, &at);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let id = site.open_run(&["--check", "grep -q new many/f0299", "--land", "merge"]);
     git.wait();
     site.stage.daemon().kill();
     assert_eq!(site.stage.status(&id)["sealed"], false);
     git.resume();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    untouched(&site.repo);
-    git.worked_alone();
+    assert_user_files_untouched(&site.repo);
+    git.assert_worked_alone();
 }
 
 /// Opens a run whose first `times` checkouts fail.
-fn run_with_broken_pool(times: u32) -> (Site, String) {
-    let mut stage = Stage::new();
-    let repo = large(&stage, 3);
+fn run_with_broken_pool(times: u32) -> (RunEnv, String) {
+    let mut stage = TestEnv::new();
+    let repo = large_repo(&stage, 3);
     let dir = stage.root().join("failing-git");
     let (here, git) = (text(&dir), text(&real_git()));
     let script = format!(
@@ -421,28 +430,28 @@ fn run_with_broken_pool(times: u32) -> (Site, String) {
          echo fatal: Could not write new index file. >&2\n\
          exit 128\n"
     );
-    install(&mut stage, &dir, &script);
-    let site = Site::with(stage, repo, RENEW);
-    let id = site.opened(&["--check", "grep -q new many/f0002", "--land", "merge"]);
+    install_git_wrapper(&mut stage, &dir, &script);
+    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let id = site.open_run(&["--check", "grep -q new many/f0002", "--land", "merge"]);
     (site, id)
 }
 
 #[test]
-fn f5_g1d_checkout_that_fails_is_made_again() {
+fn f5_g1d_failed_checkout_is_retried() {
     let (site, id) = run_with_broken_pool(2);
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
 #[test]
-fn f5_g1d_checkout_that_keeps_failing_is_no_failed_verification() {
+fn f5_g1d_failing_checkout_is_not_failed_verification() {
     let (site, id) = run_with_broken_pool(1_000);
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "failed", "{row:#}");
     let detail = row["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("checks_not_run"), "{row:#}");
     assert!(detail.contains("could not be run: "), "{row:#}");
-    let sessions = site.stage.rows();
+    let sessions = site.stage.list_sessions();
     assert_eq!(sessions[0]["cause"], "checks_not_run", "{sessions:#?}");
     // The agent is not asked to fix a failure that is not its own.
     let sent = site.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");

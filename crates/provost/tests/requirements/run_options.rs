@@ -5,23 +5,24 @@ use std::{collections::BTreeSet, fs};
 use serde_json::{Value, json};
 
 use crate::{
-    kit::Stage,
-    options::{documented, fake_codex},
+    kit::TestEnv,
+    options::{documented_flags, fake_codex},
 };
 
 /// A plan that awaits approval: no work starts, so that a flag's effect can be inspected.
-const WAITS: [&str; 3] = ["--plan", "../../plan.toml", "--approve-plan"];
+const AWAITS_PLAN_APPROVAL: [&str; 3] = ["--plan", "../../plan.toml", "--approve-plan"];
 
 /// A flag, arguments that use it, and the value in the run's spec that shows its effect.
-struct Flag {
+struct RunFlag {
     name: &'static str,
     arguments: &'static [&'static str],
     pointer: &'static str,
-    seen: Value,
+    expected: Value,
 }
 
-fn flags() -> Vec<Flag> {
-    let flag = |name, arguments, pointer, seen| Flag { name, arguments, pointer, seen };
+fn run_flags() -> Vec<RunFlag> {
+    let flag =
+        |name, arguments, pointer, seen| RunFlag { name, arguments, pointer, expected: seen };
     vec![
         flag("--plan", &["--plan=../../plan.toml"], "/planning/given/tasks/0/id", json!("one")),
         flag("--plan-mode", &["--plan-mode=always"], "/planning/mode", json!("always")),
@@ -75,12 +76,12 @@ fn flags() -> Vec<Flag> {
 }
 
 /// Flags whose effect is not a single value of the run; each has its own test.
-const ELSEWHERE: [&str; 6] =
+const FLAGS_TESTED_ELSEWHERE: [&str; 6] =
     ["--cwd", "--detach", "--ignore-project-config", "--key", "--json", "--help"];
 
 #[test]
-fn e10_every_flag_of_run_has_an_effect() {
-    let stage = Stage::new();
+fn e10_run_flags_have_an_effect() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     fake_codex(&stage);
     let file = |name: &str, text: &str| fs::write(stage.file(name), text).unwrap();
@@ -90,19 +91,21 @@ fn e10_every_flag_of_run_has_an_effect() {
     stage.configure(
         "verify.checks = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\nmulti_agent = false\n",
     );
-    let mut known: BTreeSet<String> = ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
-    for flag in flags() {
+    let mut known: BTreeSet<String> =
+        FLAGS_TESTED_ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
+    for flag in run_flags() {
         known.insert(flag.name.to_owned());
-        let plain: Vec<&str> = WAITS.into_iter().filter(|word| fits(&flag, word)).collect();
+        let plain: Vec<&str> =
+            AWAITS_PLAN_APPROVAL.into_iter().filter(|word| is_compatible(&flag, word)).collect();
         let all = [&["run", "--detach", "--json"], &plain[..], flag.arguments, &["go"]].concat();
         let id = stage.provost_in(repo.path(), &all).ok().json()["id"].as_str().unwrap().to_owned();
         let spec = stage.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
         let found = spec.pointer(flag.pointer);
-        assert_eq!(found, Some(&flag.seen), "{} at {} in {spec:#}", flag.name, flag.pointer);
+        assert_eq!(found, Some(&flag.expected), "{} at {} in {spec:#}", flag.name, flag.pointer);
         stage.provost(&["cancel", &id]);
-        stage.sealed(&id);
+        stage.wait_sealed(&id);
     }
-    let documented = documented(&stage, "run");
+    let documented = documented_flags(&stage, "run");
     assert_eq!(
         documented, known,
         "every documented flag is tried, and every tried flag documented"
@@ -110,7 +113,7 @@ fn e10_every_flag_of_run_has_an_effect() {
 }
 
 /// Whether a default argument is compatible with the flag, and not set by it.
-fn fits(flag: &Flag, word: &str) -> bool {
+fn is_compatible(flag: &RunFlag, word: &str) -> bool {
     let planless = ["--plan-mode", "--no-plan", "--plan"].contains(&flag.name);
     match word {
         "--plan" | "../../plan.toml" => !planless,

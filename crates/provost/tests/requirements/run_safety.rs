@@ -3,19 +3,19 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use provost_testkit::harness::{Repo, eventually};
+use provost_testkit::harness::{TestRepo, eventually};
 use serde_json::json;
 
 use crate::{
-    kit::{Stage, text},
-    run_site::Site,
+    kit::{TestEnv, text},
+    run_env::RunEnv,
 };
 
-const WORK: &str = "echo work > work.txt";
-const MERGED: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];
+const WORK_LINE: &str = "echo work > work.txt";
+const MERGE_FLAGS: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];
 
 /// Git's view of the user's checkout, including uncommitted changes.
-fn standing(site: &Site) -> [String; 5] {
+fn checkout_state(site: &RunEnv) -> [String; 5] {
     [
         site.repo.git(&["status", "--porcelain", "--ignored"]),
         site.repo.git(&["diff"]),
@@ -26,7 +26,7 @@ fn standing(site: &Site) -> [String; 5] {
 }
 
 /// Leaves every kind of change in the user's checkout.
-fn dirty(repo: &Repo) {
+fn make_dirty(repo: &TestRepo) {
     repo.write(".gitignore", "*.ignored\n");
     repo.commit("Ignore");
     repo.write("README.md", "put away\n");
@@ -40,13 +40,13 @@ fn dirty(repo: &Repo) {
 }
 
 #[test]
-fn uncommitted_changes_of_every_sort_stay_when_work_is_merged_beside_them() {
-    let site = Site::new(WORK);
-    dirty(&site.repo);
-    let before = standing(&site);
-    let row = site.ended(&site.opened(&MERGED));
+fn uncommitted_changes_survive_a_merge() {
+    let site = RunEnv::new(WORK_LINE);
+    make_dirty(&site.repo);
+    let before = checkout_state(&site);
+    let row = site.wait_sealed(&site.open_run(&MERGE_FLAGS));
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
-    assert_eq!(standing(&site), before);
+    assert_eq!(checkout_state(&site), before);
     let files = ["work.txt", "mine.ignored", "deep/new.txt"].map(|file| site.repo.read(file));
     assert_eq!(files, ["work\n", "kept to myself\n", "new\n"]);
     // None of it was seen by the agent, or committed.
@@ -55,11 +55,11 @@ fn uncommitted_changes_of_every_sort_stay_when_work_is_merged_beside_them() {
 }
 
 #[test]
-fn a_run_says_which_files_it_does_not_see_and_nothing_of_a_clean_checkout() {
-    let site = Site::new(WORK);
-    let clean = site.ended(&site.opened(&["--name", "clean"]));
+fn run_warns_about_uncommitted_files_only() {
+    let site = RunEnv::new(WORK_LINE);
+    let clean = site.wait_sealed(&site.open_run(&["--name", "clean"]));
     assert_eq!(clean["warnings"], json!([]), "{clean:#}");
-    dirty(&site.repo);
+    make_dirty(&site.repo);
     site.repo.write("other.txt", "new\n");
     let output = site.run(&["--name", "dirty"]);
     let row = output.ok().json()["run"].clone();
@@ -68,14 +68,14 @@ fn a_run_says_which_files_it_does_not_see_and_nothing_of_a_clean_checkout() {
     assert!(warning.contains("does not see uncommitted changes: README.md,"), "{warning}");
     assert!(warning.ends_with(" and 1 more") && !warning.contains("ignored"), "{warning}");
     assert!(output.stderr.is_empty() || output.stderr.contains(warning), "{output:#?}");
-    site.ended(row["id"].as_str().unwrap());
+    site.wait_sealed(row["id"].as_str().unwrap());
 }
 
 #[test]
-fn what_a_run_left_in_the_home_goes_when_it_is_old() {
-    let site = Site::new(WORK);
-    let id = site.opened(&["--check", "true"]);
-    site.ended(&id);
+fn old_run_leftovers_are_removed() {
+    let site = RunEnv::new(WORK_LINE);
+    let id = site.open_run(&["--check", "true"]);
+    site.wait_sealed(&id);
     let cards = site.stage.home.path().join("runs").join(&id);
     eventually("the report card", || cards.join("card-1.md").exists().then_some(()));
     let young = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
@@ -85,28 +85,28 @@ fn what_a_run_left_in_the_home_goes_when_it_is_old() {
     let named = removed.iter().filter(|one| one["run"] == *id).count();
     assert_eq!((named, cards.exists()), (1, false), "{old:#}");
     let gone = site.stage.provost(&["report-card", &id]);
-    assert!(gone.exits(3).stderr.contains("provost gc"), "{gone:#?}");
+    assert!(gone.assert_code(3).stderr.contains("provost gc"), "{gone:#?}");
 }
 
 #[test]
-fn a_changed_file_in_the_way_of_a_merge_is_named_and_kept_with_all_else() {
-    let site = Site::new("echo work > work.txt; echo theirs > README.md");
-    dirty(&site.repo);
-    let (before, head) = (standing(&site), site.repo.head());
-    let id = site.opened(&MERGED);
-    let row = site.ended(&id);
+fn changed_file_blocking_a_merge_is_named_and_kept() {
+    let site = RunEnv::new("echo work > work.txt; echo theirs > README.md");
+    make_dirty(&site.repo);
+    let (before, head) = (checkout_state(&site), site.repo.head());
+    let id = site.open_run(&MERGE_FLAGS);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains("README.md") && detail.contains("commit or stash"), "{detail}");
-    assert_eq!((standing(&site), site.repo.head()), (before, head));
+    assert_eq!((checkout_state(&site), site.repo.head()), (before, head));
     // The work is kept too.
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(site.repo.git(&["show", &format!("{commit}:README.md")]), "theirs");
 }
 
 #[test]
-fn unpushed_commits_stay_and_nothing_is_pushed() {
-    let site = Site::new(WORK);
+fn unpushed_commits_stay_unpushed() {
+    let site = RunEnv::new(WORK_LINE);
     let remote = site.stage.home.root().join("remote.git");
     site.repo.git(&["init", "--quiet", "--bare", &text(&remote)]);
     site.repo.git(&["remote", "add", "origin", &text(&remote)]);
@@ -115,7 +115,7 @@ fn unpushed_commits_stay_and_nothing_is_pushed() {
     site.repo.write("mine.txt", "mine\n");
     let unpushed = site.repo.commit("Mine, and not pushed");
     for land in ["branch", "merge"] {
-        let row = site.ended(&site.opened(&["--land", land, "--no-change-ok"]));
+        let row = site.wait_sealed(&site.open_run(&["--land", land, "--no-change-ok"]));
         assert_eq!(row["state"], "completed", "{row:#}");
         let branch = row["landing"]["branch"].as_str().unwrap();
         site.repo.git(&["merge-base", "--is-ancestor", &unpushed, branch]);
@@ -125,14 +125,15 @@ fn unpushed_commits_stay_and_nothing_is_pushed() {
 }
 
 #[test]
-fn a_detached_head_can_be_worked_from_and_stays_where_it_is() {
-    let site = Site::new(WORK);
+fn detached_head_stays_where_it_is() {
+    let site = RunEnv::new(WORK_LINE);
     let main = site.repo.head();
     site.repo.git(&["switch", "--quiet", "--detach"]);
     site.repo.write("mine.txt", "mine\n");
     let mine = site.repo.commit("On no branch");
-    site.refused(site.repo.path(), "merge", "no branch is checked out");
-    let row = site.ended(&site.opened(&["--land", "branch", "--check", "test -s work.txt"]));
+    site.assert_refused(site.repo.path(), "merge", "no branch is checked out");
+    let row =
+        site.wait_sealed(&site.open_run(&["--land", "branch", "--check", "test -s work.txt"]));
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.repo.git(&["rev-parse", "--abbrev-ref", "HEAD"]), "HEAD");
     let branch = row["landing"]["branch"].as_str().unwrap();
@@ -144,24 +145,24 @@ fn a_detached_head_can_be_worked_from_and_stays_where_it_is() {
 }
 
 #[test]
-fn a_bare_repository_and_one_without_commits_are_refused_before_anything_is_made() {
-    let site = Site::new(WORK);
+fn bare_and_empty_repositories_are_refused() {
+    let site = RunEnv::new(WORK_LINE);
     let (bare, young) =
         (site.stage.home.root().join("bare.git"), site.stage.home.root().join("young"));
     site.repo.git(&["init", "--quiet", "--bare", &text(&bare)]);
     site.repo.git(&["init", "--quiet", &text(&young)]);
     fs::write(young.join("mine.txt"), "mine\n").unwrap();
     for land in ["branch", "merge", "pr"] {
-        site.refused(&bare, land, "bare repository");
-        site.refused(&young, land, "git commit --allow-empty");
+        site.assert_refused(&bare, land, "bare repository");
+        site.assert_refused(&young, land, "git commit --allow-empty");
     }
     assert_eq!(fs::read_to_string(young.join("mine.txt")).unwrap(), "mine\n");
     assert!(!young.join(".git/index").exists(), "nothing was added");
 }
 
 #[test]
-fn links_out_of_the_tree_are_committed_as_links_and_nothing_is_written_through_them() {
-    let stage = Stage::new();
+fn outside_symlinks_are_committed_as_links() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let outside = stage.home.root().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -169,8 +170,8 @@ fn links_out_of_the_tree_are_committed_as_links_and_nothing_is_written_through_t
     symlink(&outside, repo.path().join("there")).unwrap();
     repo.commit("A link out of the tree");
     let line = format!("echo work > work.txt; ln -s {}/secret own", outside.display());
-    let site = Site::with(stage, repo, &line);
-    let row = site.ended(&site.opened(&MERGED));
+    let site = RunEnv::with_script(stage, repo, &line);
+    let row = site.wait_sealed(&site.open_run(&MERGE_FLAGS));
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let modes = site.repo.git(&["ls-tree", "HEAD", "own", "there"]);
     assert!(modes.lines().all(|line| line.starts_with("120000 ")), "{modes}");
@@ -183,14 +184,14 @@ fn links_out_of_the_tree_are_committed_as_links_and_nothing_is_written_through_t
 }
 
 #[test]
-fn a_link_of_the_user_in_the_place_of_a_directory_is_not_followed_by_a_merge() {
-    let site = Site::new("echo work > work.txt; mkdir data; echo theirs > data/secret");
+fn merge_does_not_follow_user_symlinks() {
+    let site = RunEnv::new("echo work > work.txt; mkdir data; echo theirs > data/secret");
     let outside = site.stage.home.root().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "secret\n").unwrap();
     symlink(&outside, site.repo.path().join("data")).unwrap();
     let head = site.repo.head();
-    let row = site.ended(&site.opened(&MERGED));
+    let row = site.wait_sealed(&site.open_run(&MERGE_FLAGS));
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("data"), "{row:#}");
     assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "secret\n");
@@ -199,8 +200,8 @@ fn a_link_of_the_user_in_the_place_of_a_directory_is_not_followed_by_a_merge() {
 }
 
 #[test]
-fn submodules_keep_the_users_changes_and_their_commits() {
-    let stage = Stage::new();
+fn submodules_keep_user_changes_and_commits() {
+    let stage = TestEnv::new();
     let (repo, origin) = (stage.home.repo("work"), stage.home.repo("origin"));
     origin.write("inner.txt", "inner\n");
     origin.commit("Add the inner file");
@@ -208,11 +209,11 @@ fn submodules_keep_the_users_changes_and_their_commits() {
     repo.git(&["-c", allow, "submodule", "--quiet", "add", &text(origin.path()), "lib"]);
     repo.commit("Add a submodule");
     let inner = repo.git(&["rev-parse", "HEAD:lib"]);
-    let site = Site::with(stage, repo, WORK);
+    let site = RunEnv::with_script(stage, repo, WORK_LINE);
     site.repo.write("lib/inner.txt", "changed by the user\n");
     site.repo.write("lib/new.txt", "new\n");
     let check = "test -s work.txt && test \"$(cat lib/inner.txt)\" = inner";
-    let row = site.ended(&site.opened(&["--land", "merge", "--check", check]));
+    let row = site.wait_sealed(&site.open_run(&["--land", "merge", "--check", check]));
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(
         site.repo.read("lib/inner.txt") + &site.repo.read("lib/new.txt"),
@@ -223,19 +224,19 @@ fn submodules_keep_the_users_changes_and_their_commits() {
 }
 
 #[test]
-fn a_sparse_checkout_stays_sparse_and_loses_no_file_of_the_tree() {
-    let stage = Stage::new();
+fn sparse_checkout_stays_sparse_and_complete() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write("here/a.txt", "a\n");
     repo.write("elsewhere/b.txt", "b\n");
     repo.commit("Two directories");
     repo.git(&["sparse-checkout", "set", "--cone", "here"]);
-    let site = Site::with(
+    let site = RunEnv::with_script(
         stage,
         repo,
         "echo work > work.txt; mkdir -p elsewhere; echo c > elsewhere/c.txt",
     );
-    let row = site.ended(&site.opened(&MERGED));
+    let row = site.wait_sealed(&site.open_run(&MERGE_FLAGS));
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let files = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     let expected = ["README.md", "elsewhere/b.txt", "elsewhere/c.txt", "here/a.txt", "work.txt"];
@@ -246,20 +247,20 @@ fn a_sparse_checkout_stays_sparse_and_loses_no_file_of_the_tree() {
 }
 
 #[test]
-fn a_branch_that_is_taken_when_the_work_lands_is_left_alone_and_named() {
+fn branch_taken_before_landing_is_left_and_named() {
     let go = "while ! test -e go; do sleep 0.01; done";
-    let stage = Stage::new();
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let line = format!("cd {}; {go}; cd -; {WORK}", stage.home.root().display());
-    let site = Site::with(stage, repo, &line);
-    let id = site.opened(&["--check", "test -s work.txt"]);
+    let line = format!("cd {}; {go}; cd -; {WORK_LINE}", stage.home.root().display());
+    let site = RunEnv::with_script(stage, repo, &line);
+    let id = site.open_run(&["--check", "test -s work.txt"]);
     let spec = site.stage.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
     let branch = spec["branch"].as_str().unwrap();
     site.repo.write("mine.txt", "mine\n");
     let mine = site.repo.commit("Mine");
     site.repo.git(&["branch", branch]);
     fs::write(site.stage.home.root().join("go"), "").unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains(branch) && detail.contains("rename or delete"), "{detail}");
@@ -273,10 +274,10 @@ fn a_branch_that_is_taken_when_the_work_lands_is_left_alone_and_named() {
 }
 
 #[test]
-fn a_branch_that_leaves_no_room_for_the_runs_is_left_alone_and_named() {
-    let site = Site::new(WORK);
+fn branch_name_conflict_is_left_and_named() {
+    let site = RunEnv::new(WORK_LINE);
     site.repo.git(&["branch", "provost"]);
-    let row = site.ended(&site.opened(&[]));
+    let row = site.wait_sealed(&site.open_run(&[]));
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains("(launch): ") && detail.contains("refs/heads/provost"), "{detail}");
@@ -284,22 +285,22 @@ fn a_branch_that_leaves_no_room_for_the_runs_is_left_alone_and_named() {
 }
 
 #[test]
-fn what_a_run_that_can_be_resumed_left_is_not_cleaned_up_before_it_is_old() {
-    let stage = Stage::new();
+fn resumable_run_leftovers_are_kept_until_old() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let begun = stage.home.root().join("begun");
     let first = format!("echo half > work.txt; touch {}; sleep 1000", begun.display());
     let line = format!("test -e work.txt || {{ {first}; }}; echo done >> work.txt");
-    let site = Site::with(stage, repo, &line);
-    let id = site.opened(&["--check", "grep -q done work.txt"]);
+    let site = RunEnv::with_script(stage, repo, &line);
+    let id = site.open_run(&["--check", "grep -q done work.txt"]);
     eventually("the agent's first half", || begun.exists().then_some(()));
     site.stage.provost(&["cancel", &id]).ok();
-    assert_eq!(site.ended(&id)["state"], "cancelled");
+    assert_eq!(site.wait_sealed(&id)["state"], "cancelled");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert_eq!(found["removed"], json!([]), "{found:#}");
     assert_eq!(found["kept"][0]["reason"], "its run can be resumed", "{found:#}");
     site.stage.provost(&["resume", &id]).ok();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let commit = row["commit"].as_str().unwrap();
     let work = site.repo.git(&["show", &format!("{commit}:work.txt")]);

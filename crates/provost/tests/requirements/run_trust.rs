@@ -5,19 +5,19 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use crate::{graphs, kit::Stage, run_site::Site};
+use crate::{graphs, kit::TestEnv, run_env::RunEnv};
 
 /// Waits for a file in the test's directory.
 #[track_caller]
-fn appears(stage: &Stage, name: &str) {
+fn wait_file(stage: &TestEnv, name: &str) {
     let path = stage.file(name);
     eventually(&format!("{name} appears"), || Path::new(&path).exists().then_some(()));
 }
 
 /// An agent that signals that it has started, runs the `work` line once released, and completes. If it finds
 /// conflict markers, it runs the `conflict` line instead.
-fn halting(work: &str, conflict: &str) -> Site {
-    let stage = Stage::new();
+fn pausing_env(work: &str, conflict: &str) -> RunEnv {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write("shared.txt", "base\n");
     repo.commit("Something to change");
@@ -25,37 +25,37 @@ fn halting(work: &str, conflict: &str) -> Site {
     let line = format!(
         "if grep -q '^<' shared.txt; then {conflict}; else touch {root}/there; while ! test -e {root}/go; do sleep 0.01; done; {work}; fi"
     );
-    Site::with(stage, repo, &line)
+    RunEnv::with_script(stage, repo, &line)
 }
 
 #[test]
-fn a_branch_that_moved_lands_only_after_the_checks_of_the_tasks() {
+fn moved_branch_lands_only_after_task_checks() {
     let script = "touch $root/there; while ! test -e $root/go; do sleep 0.01; done; echo a > a.txt";
-    let site = graphs::kit::Site::new(&[("a", &[], script)]);
+    let site = graphs::kit::PlanEnv::new(&[("a", &[], script)]);
     let plan = site.stage.file("plan.toml");
     let task = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, task + "checks = [\"test -s a.txt && ! test -e user.txt\"]\n").unwrap();
-    let id = site.opened(&["--land", "merge"]);
-    site.appears("there");
+    let id = site.open_run(&["--land", "merge"]);
+    site.wait_file("there");
     site.repo.write("user.txt", "mine\n");
     let mine = site.repo.commit("Meanwhile");
-    site.sign("go");
-    let row = site.ended(&id);
+    site.touch("go");
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert_eq!(site.repo.head(), mine, "what the checks refuse does not land");
 }
 
 #[test]
-fn files_in_conflict_that_nobody_mended_do_not_land() {
+fn unresolved_conflicts_do_not_land() {
     // One agent ignores the conflict, the other does something else.
     for (conflict, state) in [("true", "failed"), ("echo note > note.txt", "failed")] {
-        let site = halting("echo run > shared.txt", conflict);
-        let id = site.opened(&["--land", "merge"]);
-        appears(&site.stage, "there");
+        let site = pausing_env("echo run > shared.txt", conflict);
+        let id = site.open_run(&["--land", "merge"]);
+        wait_file(&site.stage, "there");
         site.repo.write("shared.txt", "user\n");
         let mine = site.repo.commit("Meanwhile");
         fs::write(site.stage.file("go"), "").unwrap();
-        let row = site.ended(&id);
+        let row = site.wait_sealed(&id);
         assert_eq!((&row["state"], &row["cause"]), (&json!(state), &json!("landing")), "{row:#}");
         assert!(row["detail"].as_str().unwrap().contains("shared.txt"), "{row:#}");
         assert_eq!((site.repo.head(), site.repo.read("shared.txt")), (mine, "user\n".to_owned()));
@@ -63,15 +63,15 @@ fn files_in_conflict_that_nobody_mended_do_not_land() {
 }
 
 #[test]
-fn files_in_conflict_go_back_until_they_are_mended() {
+fn conflicts_go_back_until_resolved() {
     let first = "test -e note.txt || { echo note > note.txt; exit 0; }; echo both > shared.txt";
-    let site = halting("echo run > shared.txt", first);
-    let id = site.opened(&["--land", "merge", "--check", "true"]);
-    appears(&site.stage, "there");
+    let site = pausing_env("echo run > shared.txt", first);
+    let id = site.open_run(&["--land", "merge", "--check", "true"]);
+    wait_file(&site.stage, "there");
     site.repo.write("shared.txt", "user\n");
     site.repo.commit("Meanwhile");
     fs::write(site.stage.file("go"), "").unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.repo.read("shared.txt") + &site.repo.read("note.txt"), "both\nnote\n");
     assert_eq!(
@@ -82,14 +82,14 @@ fn files_in_conflict_go_back_until_they_are_mended() {
 }
 
 #[test]
-fn a_place_that_could_not_be_prepared_is_prepared_when_the_run_is_resumed() {
-    let site = Site::new("echo work > work.txt");
+fn failed_worktree_setup_is_retried_on_resume() {
+    let site = RunEnv::new("echo work > work.txt");
     let ok = site.stage.file("ok");
     site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"test -e {ok}\"\n"));
     site.repo.commit("A setup");
     site.stage.trust(site.repo.path());
-    let id = site.opened(&["--check", "test -s work.txt"]);
-    let row = site.ended(&id);
+    let id = site.open_run(&["--check", "test -s work.txt"]);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("the setup command"), "{row:#}");
     fs::write(ok, "").unwrap();
@@ -99,11 +99,11 @@ fn a_place_that_could_not_be_prepared_is_prepared_when_the_run_is_resumed() {
 }
 
 #[test]
-fn work_on_a_root_of_its_own_is_merged_and_nothing_else_is_lost() {
+fn work_with_unrelated_history_is_merged() {
     let orphan = "git checkout -q --orphan x; echo b > b.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm o";
-    let site = graphs::kit::Site::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
-    let id = site.opened(&["--check", "true"]);
-    let row = site.ended(&id);
+    let site = graphs::kit::PlanEnv::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
+    let id = site.open_run(&["--check", "true"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(2)),
@@ -114,7 +114,7 @@ fn work_on_a_root_of_its_own_is_merged_and_nothing_else_is_lost() {
 }
 
 /// Answers like `gh`, and records its input.
-const GH: &str = r#"#!/bin/sh
+const FAKE_GH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 git -C "$PROJECT" status --porcelain > /dev/null
 case "$1 $2" in
@@ -129,12 +129,12 @@ esac
 "#;
 
 #[test]
-fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_to_go() {
-    let mut stage = Stage::new();
+fn push_runs_no_agent_program_and_keeps_its_remote() {
+    let mut stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let forge = stage.home.root().join("forge");
     fs::create_dir(&forge).unwrap();
-    fs::write(forge.join("gh"), GH.replace("$PROJECT", &repo.path().display().to_string()))
+    fs::write(forge.join("gh"), FAKE_GH.replace("$PROJECT", &repo.path().display().to_string()))
         .unwrap();
     fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(forge.join("list.json"), "[]").unwrap();
@@ -146,7 +146,7 @@ fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_
     let evil = format!("echo $0 $GH_TOKEN >> {ran}; false");
     fs::write(stage.file("evil.sh"), format!("#!/bin/sh\n{evil}\n")).unwrap();
     fs::set_permissions(stage.file("evil.sh"), fs::Permissions::from_mode(0o700)).unwrap();
-    let arm = ARM.replace("EVIL", &stage.file("evil.sh"));
+    let arm = PLANTS_PROGRAMS.replace("EVIL", &stage.file("evil.sh"));
     fs::write(stage.file("arm.sh"), arm).unwrap();
     let line = format!("echo work > work.txt; sh {}", stage.file("arm.sh"));
     let steps =
@@ -156,9 +156,9 @@ fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_
         &format!("{ready}{steps}"),
         "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
     );
-    let site = Site { stage, repo };
-    let id = site.opened(&["--land", "pr", "--check", "test -s work.txt"]);
-    let row = site.ended(&id);
+    let site = RunEnv { stage, repo };
+    let id = site.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!Path::new(&ran).exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
     let there = site.repo.git(&["ls-remote", remote.to_str().unwrap()]);
@@ -167,7 +167,7 @@ fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_
 
 /// Plants a program wherever a push, or git under `gh`, would look for one, and another push URL. Filters are not
 /// included: work that needs one is refused (see the boundary tests).
-const ARM: &str = r#"
+const PLANTS_PROGRAMS: &str = r#"
 common=$(git rev-parse --path-format=absolute --git-common-dir)
 for hook in reference-transaction pre-push post-index-change; do cp EVIL "$common/hooks/$hook" 2>/dev/null || { mkdir -p "$common/hooks"; cp EVIL "$common/hooks/$hook"; }; done
 git config core.fsmonitor EVIL
@@ -180,7 +180,7 @@ git config remote.origin.pushurl "$common/elsewhere.git"
 "#;
 
 #[test]
-fn a_pull_request_without_a_remote_is_refused_before_anything_is_made() {
-    let site = Site::new("echo work > work.txt");
-    site.refused(site.repo.path(), "pr", "has no remote");
+fn pull_request_without_remote_is_refused() {
+    let site = RunEnv::new("echo work > work.txt");
+    site.assert_refused(site.repo.path(), "pr", "has no remote");
 }

@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
 /// Arguments for a run with a single stage.
-const PLAIN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];
+const PLAIN_RUN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];
 
 #[test]
-fn r13_an_agent_of_a_run_can_neither_open_nor_steer_one() {
-    let stage = Stage::new();
+fn r13_run_agent_cannot_open_or_steer_runs() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let codes = stage.file("codes");
-    let open = format!("run --detach --cwd {} {}", repo.path().display(), PLAIN.join(" "));
+    let open = format!("run --detach --cwd {} {}", repo.path().display(), PLAIN_RUN.join(" "));
     let tries = ["cancel mine".to_owned(), "limit mine --tokens 9M".to_owned(), open];
     let line = |one: &String| format!("$PROVOST_BIN {one} >/dev/null 2>&1; echo $? >> {codes}\n");
     fs::write(stage.file("tries.sh"), tries.iter().map(line).collect::<String>()).unwrap();
@@ -23,7 +23,7 @@ fn r13_an_agent_of_a_run_can_neither_open_nor_steer_one() {
         ),
         "",
     );
-    let opened = [&["run", "--detach", "--json", "--name", "mine"][..], &PLAIN].concat();
+    let opened = [&["run", "--detach", "--json", "--name", "mine"][..], &PLAIN_RUN].concat();
     let opened = stage.home.provost_in(repo.path(), &opened).ok().json();
     let id = opened["id"].as_str().unwrap();
     let row = stage.home.wait_state(id, |row| row["sealed"] == true);
@@ -34,12 +34,12 @@ fn r13_an_agent_of_a_run_can_neither_open_nor_steer_one() {
 }
 
 #[test]
-fn the_same_key_twice_is_one_run() {
-    let stage = Stage::new();
+fn repeated_key_is_one_run() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     stage.configure_talker("[[step]]\nhang = true\n", "session.stop_grace = \"100ms\"");
     let open = || {
-        let all = [&["run", "--detach", "--json", "--key", "once"][..], &PLAIN].concat();
+        let all = [&["run", "--detach", "--json", "--key", "once"][..], &PLAIN_RUN].concat();
         stage.home.provost_in(repo.path(), &all).ok().json()["id"].as_str().unwrap().to_owned()
     };
     let id = open();

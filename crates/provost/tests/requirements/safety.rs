@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use provost_testkit::harness::Repo;
+use provost_testkit::harness::TestRepo;
 use serde_json::Value;
 
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
 /// Leaves every kind of work: committed, changed, staged, new, ignored, binary.
-const DIRTIES: &str = r#"
+const LEAVES_UNSAVED_WORK: &str = r#"
 [[step]]
 write = { path = "done.txt", content = "committed\n" }
 [[step]]
@@ -32,7 +32,7 @@ hang = true
 "#;
 
 /// A session whose own worktree is full of unsaved work.
-struct Dirty {
+struct DirtySession {
     id: String,
     worktree: String,
     branch: String,
@@ -40,59 +40,60 @@ struct Dirty {
     commit: String,
 }
 
-fn dirty(stage: &Stage, repo: &Repo, name: &str) -> Dirty {
-    let id = stage.play_in(repo.path(), DIRTIES, &["--worktree", "--name", name]);
-    let row = stage.home.wait_state(&id, finished);
+fn spawn_dirty(stage: &TestEnv, repo: &TestRepo, name: &str) -> DirtySession {
+    let id =
+        stage.spawn_scenario_in(repo.path(), LEAVES_UNSAVED_WORK, &["--worktree", "--name", name]);
+    let row = stage.home.wait_state(&id, is_finished);
     let word = |field: &str| row["worktree"][field].as_str().unwrap().to_owned();
     let (worktree, branch) = (word("path"), word("branch"));
     let files = files(Path::new(&worktree));
     assert!(files.len() >= 8, "{files:?}");
-    Dirty { id, commit: repo.git(&["rev-parse", &branch]), worktree, branch, files }
+    DirtySession { id, commit: repo.git(&["rev-parse", &branch]), worktree, branch, files }
 }
 
-fn finished(row: &Value) -> bool {
+fn is_finished(row: &Value) -> bool {
     row["worktree"]["path"].as_str().is_some_and(|path| Path::new(path).join("finished").exists())
 }
 
-impl Dirty {
+impl DirtySession {
     #[track_caller]
-    fn assert_whole(&self, repo: &Repo, after: &str) {
+    fn assert_nothing_lost(&self, repo: &TestRepo, after: &str) {
         assert_eq!(files(Path::new(&self.worktree)), self.files, "{after} changed files");
         assert_eq!(repo.git(&["rev-parse", &self.branch]), self.commit, "{after} moved the branch");
     }
 }
 
 #[test]
-fn a05_stop_cancel_and_gc_lose_no_byte_of_a_dirty_worktree() {
-    let stage = Stage::new();
+fn a05_stop_cancel_and_gc_keep_dirty_worktrees() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write(".gitignore", "*.ignored\n");
     repo.commit("Ignore");
-    let stopped = dirty(&stage, &repo, "stopped");
-    let cancelled = dirty(&stage, &repo, "cancelled");
+    let stopped = spawn_dirty(&stage, &repo, "stopped");
+    let cancelled = spawn_dirty(&stage, &repo, "cancelled");
     stage.home.provost(&["stop", &stopped.id]).ok();
     stage.home.provost(&["cancel", &cancelled.id]).ok();
-    let ended = [&stopped, &cancelled].map(|one| stage.sealed(&one.id)["state"].clone());
+    let ended = [&stopped, &cancelled].map(|one| stage.wait_sealed(&one.id)["state"].clone());
     assert_eq!(ended, ["stopped", "cancelled"]);
-    stopped.assert_whole(&repo, "stop");
-    cancelled.assert_whole(&repo, "cancel");
+    stopped.assert_nothing_lost(&repo, "stop");
+    cancelled.assert_nothing_lost(&repo, "cancel");
     let collected =
         stage.home.provost(&["gc", "--apply", "--older-than", "0s", "--json"]).ok().json();
     let kept = collected["kept"].as_array().unwrap();
     assert_eq!(kept.len(), 2, "{collected}");
     assert!(kept.iter().all(|one| !one["reason"].as_str().unwrap().is_empty()), "{collected}");
-    stopped.assert_whole(&repo, "gc");
-    cancelled.assert_whole(&repo, "gc");
+    stopped.assert_nothing_lost(&repo, "gc");
+    cancelled.assert_nothing_lost(&repo, "gc");
     assert!(repo.is_clean(), "the user's own checkout was touched");
 }
 
 #[test]
-fn a05_gc_removes_a_clean_worktree_and_keeps_its_branch() {
-    let stage = Stage::new();
+fn a05_gc_removes_clean_worktree_keeps_branch() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\ngit_commit = \"Add a\"\n[[step]]\nreport = \"completed\"\n";
-    let id = stage.play_in(repo.path(), steps, &["--worktree"]);
-    let row = stage.sealed(&id);
+    let id = stage.spawn_scenario_in(repo.path(), steps, &["--worktree"]);
+    let row = stage.wait_sealed(&id);
     let (path, branch) =
         (row["worktree"]["path"].as_str().unwrap(), row["worktree"]["branch"].as_str().unwrap());
     let commit = repo.git(&["rev-parse", branch]);
@@ -109,13 +110,13 @@ fn a05_gc_removes_a_clean_worktree_and_keeps_its_branch() {
 }
 
 #[test]
-fn a_session_whose_worktree_was_collected_stays_what_it_was() {
-    let stage = Stage::new();
+fn session_state_survives_worktree_gc() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\ngit_commit = \"Add a\"\n[[step]]\nreport = \"completed\"\n";
     stage.configure_talker(steps, "");
     let id = stage.spawn_in(repo.path(), &["--worktree", "--agent", TALKER, "Add a"]);
-    let before = stage.sealed(&id);
+    let before = stage.wait_sealed(&id);
     assert_eq!(before["state"], "completed", "{before}");
     let branch = before["worktree"]["branch"].as_str().unwrap();
     stage.home.wait_state(&id, |row| row["process"] != "alive");
@@ -130,18 +131,18 @@ fn a_session_whose_worktree_was_collected_stays_what_it_was() {
 }
 
 #[test]
-fn a05_gc_keeps_a_repository_in_an_ignored_directory() {
-    let stage = Stage::new();
+fn a05_gc_keeps_ignored_nested_repository() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write(".gitignore", "vendor/\n");
     repo.commit("Ignore");
-    let id = played(
+    let id = spawn_line(
         &stage,
         &repo,
         "mkdir -p vendor/x && cd vendor/x && git init -q && echo only > here && git add here \
          && git -c user.name=A -c user.email=a@example.invalid commit -q -m only",
     );
-    let path = worktree_of(&stage.sealed(&id));
+    let path = worktree_of(&stage.wait_sealed(&id));
     for apply in [&["gc", "--json"][..], &["gc", "--apply", "--json"]] {
         let found = stage.home.provost(apply).ok().json();
         let reason = found["kept"][0]["reason"].as_str().unwrap();
@@ -152,19 +153,19 @@ fn a05_gc_keeps_a_repository_in_an_ignored_directory() {
 }
 
 #[test]
-fn a05_gc_keeps_by_a_ref_what_the_agent_dropped() {
-    let stage = Stage::new();
+fn a05_gc_keeps_dropped_commits_by_a_ref() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write(".gitignore", "*.ignored\n");
     repo.commit("Ignore");
-    let id = played(
+    let id = spawn_line(
         &stage,
         &repo,
         "git checkout -q --detach && echo x > lost.txt && touch a.ignored && git add lost.txt \
          && git -c user.name=A -c user.email=a@example.invalid commit -q -m lost \
          && git reset -q --hard HEAD~1",
     );
-    let path = worktree_of(&stage.sealed(&id));
+    let path = worktree_of(&stage.wait_sealed(&id));
     let listed = stage.home.provost(&["gc"]).ok().stdout.clone();
     for part in ["1 ignored files", "1 dropped commits are kept"] {
         assert!(listed.contains(part), "{part:?} is not in {listed:?}");
@@ -176,8 +177,8 @@ fn a05_gc_keeps_by_a_ref_what_the_agent_dropped() {
 }
 
 #[test]
-fn a05_gc_promises_only_what_it_does() {
-    let stage = Stage::new();
+fn a05_gc_dry_run_matches_apply() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let lines = [
         "rm .git",
@@ -185,8 +186,8 @@ fn a05_gc_promises_only_what_it_does() {
         "mv .git .. && ln -s ../.git .git",
         "d=$PWD && mkdir ../away && cd .. && mv $d away/ && ln -s away/$(basename $d) $d",
     ];
-    let ids: Vec<String> = lines.iter().map(|line| played(&stage, &repo, line)).collect();
-    ids.iter().for_each(|id| drop(stage.sealed(id)));
+    let ids: Vec<String> = lines.iter().map(|line| spawn_line(&stage, &repo, line)).collect();
+    ids.iter().for_each(|id| drop(stage.wait_sealed(id)));
     let listed = stage.home.provost(&["gc", "--json"]).ok().json();
     assert_eq!(listed["removed"].as_array().unwrap().len(), 0, "{listed:#}");
     assert_eq!(listed["kept"].as_array().unwrap().len(), lines.len(), "{listed:#}");
@@ -195,8 +196,8 @@ fn a05_gc_promises_only_what_it_does() {
 }
 
 #[test]
-fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
-    let stage = Stage::new();
+fn a05_symlinked_outside_files_are_not_committed() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let private = stage.home.root().join("private");
     fs::create_dir(&private).unwrap();
@@ -204,7 +205,7 @@ fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
     let line = format!("d=$PWD && cd .. && mv $d away && ln -s {} $d", private.display());
     let flags = ["--worktree", "--exit0-is-done", "--no-change-ok", "--check", "true"];
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", &line]].concat());
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_ne!(row["state"], "succeeded", "{row:#}");
     assert!(row["reason"].as_str().unwrap().contains("was replaced by something else"), "{row:#}");
     let branch = row["worktree"]["branch"].as_str().unwrap();
@@ -213,10 +214,10 @@ fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
 }
 
 /// Starts a session in a worktree whose agent runs this line and claims completion.
-fn played(stage: &Stage, repo: &Repo, line: &str) -> String {
+fn spawn_line(stage: &TestEnv, repo: &TestRepo, line: &str) -> String {
     let steps =
         format!("[[step]]\nrun = [\"sh\", \"-c\", {line:?}]\n[[step]]\nreport = \"completed\"\n");
-    stage.play_in(repo.path(), &steps, &["--worktree"])
+    stage.spawn_scenario_in(repo.path(), &steps, &["--worktree"])
 }
 
 fn worktree_of(row: &Value) -> String {

@@ -4,11 +4,11 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
 #[test]
-fn results_are_as_their_schemas_say() {
-    let stage = Stage::new();
+fn results_match_their_schemas() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     stage.configure_talker(
         "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n[[step]]\nwrite = { path = \"a\", content = \"a\" }\n[[step]]\nemit = { type = \"progress\", done = 1, total = 2 }\n[[step]]\nemit = { type = \"fact\", fact = \"pr\", value = \"7\" }\n[[step]]\nemit = { type = \"request\", id = \"q\", kind = \"question\", blocking = true, title = \"?\", questions = [ { id = \"k\", options = [ { label = \"x\" } ] } ] }\n[[step]]\nhang = true\n",
@@ -18,18 +18,18 @@ fn results_are_as_their_schemas_say() {
         stage.spawn_in(repo.path(), &["--agent", TALKER, "--worktree", "--check", "true", "go"]);
     stage.wait(&asks, "needs_input");
     let ended = stage.spawn_in(repo.path(), &["--check", "true", "--no-change-ok", "--", "true"]);
-    stage.sealed(&ended);
+    stage.wait_sealed(&ended);
     let report =
         stage.home.provost(&["report", "failed", "--session", &ended, "--json"]).ok().json();
-    conforms("report-reply", &report);
+    assert_conforms("report-reply", &report);
     for id in [&asks, &ended] {
         let row = stage.home.provost(&["ls", "--json"]).ok().json()["sessions"].clone();
-        row.as_array().unwrap().iter().for_each(|row| conforms("session", row));
-        conforms(
+        row.as_array().unwrap().iter().for_each(|row| assert_conforms("session", row));
+        assert_conforms(
             "why",
             &without_next(stage.home.provost(&["status", id, "--why", "--json"]).ok().json()),
         );
-        stage.events(id).iter().for_each(|event| conforms("event", event));
+        stage.events(id).iter().for_each(|event| assert_conforms("event", event));
     }
     let arguments = ["run", "--json", "--detach", "--agent", TALKER, "--no-triage"];
     let arguments = [&arguments[..], &["--review-task", "off", "--check", "true", "go"]].concat();
@@ -39,12 +39,15 @@ fn results_are_as_their_schemas_say() {
     stage.home.provost(&["cancel", run]).ok();
     stage.home.wait_state(run, |row| row["sealed"] == true);
     let listed = stage.home.provost(&["ls", "--json"]).ok().json();
-    conforms("run", &listed["runs"][0]);
-    conforms(
+    assert_conforms("run", &listed["runs"][0]);
+    assert_conforms(
         "daemon-info",
         &without_next(stage.home.provost(&["daemon", "status", "--json"]).ok().json()),
     );
-    conforms("error", &stage.home.provost(&["status", "nobody", "--json"]).exits(3).json());
+    assert_conforms(
+        "error",
+        &stage.home.provost(&["status", "nobody", "--json"]).assert_code(3).json(),
+    );
 }
 
 /// Removes `next`: every result may name next commands, which belong to the command line and not to the schema.
@@ -54,25 +57,25 @@ pub(crate) fn without_next(mut value: Value) -> Value {
 }
 
 #[track_caller]
-pub(crate) fn conforms(name: &str, value: &Value) {
+pub(crate) fn assert_conforms(name: &str, value: &Value) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.json"));
     let schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let mut wrong = Vec::new();
-    check(&schema, &schema, value, name, &mut wrong);
+    check_value(&schema, &schema, value, name, &mut wrong);
     assert!(wrong.is_empty(), "{wrong:#?}\nin {value:#}");
 }
 
 /// Checks what our schemas use: types, enum values, required fields, and that every field is documented.
-fn check(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
+fn check_value(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     if let Some(pointer) = schema["$ref"].as_str() {
         let target = root.pointer(pointer.trim_start_matches('#')).unwrap();
-        return check(root, target, value, at, wrong);
+        return check_value(root, target, value, at, wrong);
     }
     if let Some(choices) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
         let fits = |choice: &Value| {
             let mut found = Vec::new();
-            check(root, choice, value, at, &mut found);
+            check_value(root, choice, value, at, &mut found);
             found.is_empty()
         };
         if !choices.iter().any(fits) {
@@ -80,12 +83,12 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<
         }
         return;
     }
-    if !is_of_type(&schema["type"], value) || !is_a_word(schema, value) {
+    if !is_of_type(&schema["type"], value) || !is_in_enum(schema, value) {
         wrong.push(format!("{at} is {value}, not as in {schema}"));
     }
     check_fields(root, schema, value, at, wrong);
     for (no, item) in value.as_array().into_iter().flatten().enumerate() {
-        check(root, &schema["items"], item, &format!("{at}[{no}]"), wrong);
+        check_value(root, &schema["items"], item, &format!("{at}[{no}]"), wrong);
     }
 }
 
@@ -99,7 +102,7 @@ fn check_fields(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &m
     wrong.extend(missing.map(|name| format!("{at}.{name} is missing")));
     for (name, field) in fields {
         match declared.get(name) {
-            Some(schema) => check(root, schema, field, &format!("{at}.{name}"), wrong),
+            Some(schema) => check_value(root, schema, field, &format!("{at}.{name}"), wrong),
             None => wrong.push(format!("{at}.{name} is not documented")),
         }
     }
@@ -108,16 +111,16 @@ fn check_fields(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &m
 /// A schema without a type accepts every type.
 fn is_of_type(types: &Value, value: &Value) -> bool {
     let several = types.as_array().map(Vec::as_slice).unwrap_or(std::slice::from_ref(types));
-    let named = |word: &Value| word.as_str().is_some_and(|word| type_of(value).contains(&word));
+    let named = |word: &Value| word.as_str().is_some_and(|word| json_types(value).contains(&word));
     types.is_null() || several.iter().any(named)
 }
 
-fn is_a_word(schema: &Value, value: &Value) -> bool {
+fn is_in_enum(schema: &Value, value: &Value) -> bool {
     let constant = schema.get("const").is_none_or(|constant| constant == value);
     constant && schema["enum"].as_array().is_none_or(|words| words.contains(value))
 }
 
-fn type_of(value: &Value) -> &'static [&'static str] {
+fn json_types(value: &Value) -> &'static [&'static str] {
     match value {
         Value::Null => &["null"],
         Value::Bool(_) => &["boolean"],

@@ -2,16 +2,16 @@
 
 use std::{fs, process::Stdio};
 
-use provost_testkit::harness::{Repo, eventually, scripted_agent_bin};
+use provost_testkit::harness::{TestRepo, eventually, scripted_agent_bin};
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{Stage, TALKER, lives, text},
-    run_site::Site,
+    kit::{TALKER, TestEnv, is_running, text},
+    run_env::RunEnv,
 };
 
 /// Asks a question with options, and ends its turn successfully once it is answered.
-const ASKS: &str = r#"
+const ASKS_AND_FINISHES: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
@@ -52,7 +52,7 @@ emit = { type = "turn_ended", turn = "t2", status = "ok" }
 exit = 0
 "#;
 
-fn short(id: &str) -> &str {
+fn short_id(id: &str) -> &str {
     &id[id.len() - 8..]
 }
 
@@ -62,8 +62,8 @@ fn flags(row: &Value) -> Vec<String> {
 }
 
 #[test]
-fn f1_s1_interrupted_turn_is_not_asked_for_a_result() {
-    let stage = Stage::new();
+fn f1_s1_interrupted_turn_is_not_asked_to_report() {
+    let stage = TestEnv::new();
     stage.configure_talker(INTERRUPTED, "");
     let id = stage.spawn_in(stage.root(), &["--agent", TALKER, "work"]);
     let row = stage.wait_state(&id, |row| flags(row).contains(&"interrupted".to_owned()));
@@ -72,7 +72,7 @@ fn f1_s1_interrupted_turn_is_not_asked_for_a_result() {
     let shown = stage.provost(&["status", &id]);
     let shown = shown.ok();
     assert!(shown.stdout.contains("interrupted"), "{shown:#?}");
-    assert!(shown.stderr.contains(&format!("provost resume {}", short(&id))), "{shown:#?}");
+    assert!(shown.stderr.contains(&format!("provost resume {}", short_id(&id))), "{shown:#?}");
     let listed = stage.provost(&["ls"]).ok().stdout.clone();
     assert!(listed.contains("interrupted"), "{listed}");
     // A restarted daemon waits as well, while other sessions are started, queried and sealed.
@@ -81,25 +81,25 @@ fn f1_s1_interrupted_turn_is_not_asked_for_a_result() {
     assert_eq!(stage.status(&id)["state"], "idle");
     assert_eq!(stage.events_of(&id, "result.asked"), Vec::<Value>::new());
     stage.provost(&["send", &id, "Go on."]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("went on")));
 }
 
 #[test]
 fn f1_s2_wait_exits_7_and_prints_the_question() {
-    let stage = Stage::new();
-    stage.configure_talker(ASKS, "");
+    let stage = TestEnv::new();
+    stage.configure_talker(ASKS_AND_FINISHES, "");
     let asked = ["spawn", "--wait", "--name", "asks", "--agent", TALKER, "ask me"];
     let waited = stage.provost(&asked);
-    let stderr = &waited.exits(7).stderr;
+    let stderr = &waited.assert_code(7).stderr;
     for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     stage.provost(&["answer", "asks", "SQLite"]).ok();
-    assert_eq!(stage.sealed("asks")["state"], "completed");
+    assert_eq!(stage.wait_sealed("asks")["state"], "completed");
 
     let arguments = ["spawn", "--wait", "--json", "--agent", TALKER, "ask me"];
-    let reply = stage.provost(&arguments).exits(7).json();
+    let reply = stage.provost(&arguments).assert_code(7).json();
     let error = &reply["error"];
     assert_eq!((&reply["ok"], &error["code"]), (&json!(false), &json!("input_needed")));
     let message = error["message"].as_str().unwrap();
@@ -115,30 +115,30 @@ fn f1_s2_wait_exits_7_and_prints_the_question() {
 }
 
 #[test]
-fn f1_s2_run_without_a_terminal_exits_7_on_a_question() {
-    let stage = Stage::new();
+fn f1_s2_run_without_tty_exits_7_on_question() {
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
-    let steps = ASKS.split_once("[[step]]\nwait_input").unwrap().1;
-    let site = Site::playing(stage, repo, &format!("[[step]]\nwait_input{steps}"));
+    let steps = ASKS_AND_FINISHES.split_once("[[step]]\nwait_input").unwrap().1;
+    let site = RunEnv::with_steps(stage, repo, &format!("[[step]]\nwait_input{steps}"));
     let goal = ["Keep the records.", "--agent", TALKER, "--no-triage", "--review-task", "off"];
     let waited = site.stage.provost_in(site.repo.path(), &[&["run"], &goal[..]].concat());
-    let stderr = &waited.exits(7).stderr;
+    let stderr = &waited.assert_code(7).stderr;
     for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let id = waited.stdout.lines().next().unwrap().to_owned();
     assert_eq!(site.stage.status(&id)["state"], "running", "the run is not ended by that");
     site.stage.provost(&["cancel", &id]).ok();
-    site.ended(&id);
+    site.wait_sealed(&id);
 
     let arguments = [&["run", "--json"], &goal[..]].concat();
-    let reply = site.stage.provost_in(site.repo.path(), &arguments).exits(7).json();
+    let reply = site.stage.provost_in(site.repo.path(), &arguments).assert_code(7).json();
     assert_eq!(reply["error"]["code"], "input_needed", "{reply:#}");
     let message = reply["error"]["message"].as_str().unwrap();
     assert!(message.contains("Where should the records be kept?"), "{reply:#}");
     let id = reply["id"].as_str().unwrap();
     site.stage.provost(&["cancel", id]).ok();
-    site.ended(id);
+    site.wait_sealed(id);
 }
 
 fn branch_of(row: &Value) -> &str {
@@ -147,13 +147,13 @@ fn branch_of(row: &Value) -> &str {
 
 #[test]
 fn f1_s3_worktree_is_committed_without_a_check() {
-    let stage = Stage::new();
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
     let outcomes = [("completed", "true"), ("failed", "false")];
     for (state, end) in outcomes {
         let line = format!("echo work > CHANGE.md; git init -q nested; {end}");
         let id = stage.spawn_in(repo.path(), &["--worktree", "--", "sh", "-c", &line]);
-        let row = stage.sealed(&id);
+        let row = stage.wait_sealed(&id);
         assert_eq!(row["state"], state, "{row:#}");
         let branch = branch_of(&row);
         assert_eq!(repo.git(&["show", &format!("{branch}:CHANGE.md")]), "work");
@@ -169,7 +169,7 @@ fn f1_s3_worktree_is_committed_without_a_check() {
 
 #[test]
 fn f1_s3_branch_has_the_work_when_the_wait_ends() {
-    let stage = Stage::new();
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
     let arguments = ["spawn", "--wait", "--json", "--worktree", "--settle", "0ms", "--"];
     let line = "echo work > CHANGE.md";
@@ -180,7 +180,7 @@ fn f1_s3_branch_has_the_work_when_the_wait_ends() {
 }
 
 /// A member that ends each turn and then waits, whatever its input.
-const RESTS: &str = r#"
+const IDLES_BETWEEN_TURNS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
@@ -194,9 +194,9 @@ hang = true
 "#;
 
 /// Opens a team of two scripted agents, and returns its members' sessions.
-fn team(stage: &Stage, repo: &Repo, name: &str) -> Vec<String> {
+fn open_team(stage: &TestEnv, repo: &TestRepo, name: &str) -> Vec<String> {
     let program = text(&scripted_agent_bin());
-    let path = text(&stage.scenario("rests", RESTS));
+    let path = text(&stage.scenario("rests", IDLES_BETWEEN_TURNS));
     stage.configure(&format!(
         "[session]\nstop_grace = \"1s\"\n[agents.rests]\ndriver = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
     ));
@@ -209,10 +209,10 @@ fn team(stage: &Stage, repo: &Repo, name: &str) -> Vec<String> {
 
 #[test]
 fn f1_s6_finished_team_leaves_no_agent_running() {
-    let stage = Stage::new();
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
     for (name, end) in [("done", "finish"), ("off", "cancel")] {
-        let members = team(&stage, &repo, name);
+        let members = open_team(&stage, &repo, name);
         for member in &members {
             stage.wait(member, "idle");
         }
@@ -228,10 +228,10 @@ fn f1_s6_finished_team_leaves_no_agent_running() {
         };
         ended.ok();
         for (member, pid) in members.iter().zip(pids) {
-            let row = stage.sealed(member);
+            let row = stage.wait_sealed(member);
             assert_eq!(row["state"], "stopped", "{name}: {row:#}");
             assert!(row["reason"].as_str().unwrap().contains("its team"), "{row:#}");
-            eventually("the agent is gone", || (!lives(pid)).then_some(()));
+            eventually("the agent is gone", || (!is_running(pid)).then_some(()));
         }
         let shown = stage.provost(&["task", "show", name, "--json"]).ok().json();
         let task = &shown["task"];
@@ -241,10 +241,10 @@ fn f1_s6_finished_team_leaves_no_agent_running() {
 }
 
 #[test]
-fn f1_s6_team_ends_no_agent_that_it_did_not_start() {
-    let stage = Stage::new();
+fn f1_s6_team_leaves_foreign_agents_running() {
+    let stage = TestEnv::new();
     let repo = stage.repo("work");
-    let members = team(&stage, &repo, "limits");
+    let members = open_team(&stage, &repo, "limits");
     stage.wait(&members[0], "idle");
     let own = stage.spawn_in(stage.root(), &["--name", "mine", "--agent", "rests", "wait"]);
     let pid = stage.pid(&own);
@@ -252,10 +252,10 @@ fn f1_s6_team_ends_no_agent_that_it_did_not_start() {
     stage.provost(&bind).ok();
     stage.provost(&["task", "cancel", "limits", "--because", "not needed"]).ok();
     for member in &members {
-        stage.sealed(member);
+        stage.wait_sealed(member);
     }
     let row = stage.status(&own);
-    assert!(lives(pid) && row["sealed"] == false && row["process"] == "alive", "{row:#}");
+    assert!(is_running(pid) && row["sealed"] == false && row["process"] == "alive", "{row:#}");
 }
 
 const COMPLETES_AND_STAYS: &str = r#"
@@ -274,11 +274,11 @@ hang = true
 "#;
 
 #[test]
-fn f1_s6_live_process_of_a_finished_session_is_shown() {
-    let stage = Stage::new();
+fn f1_s6_live_process_after_finish_is_shown() {
+    let stage = TestEnv::new();
     stage.configure_talker(COMPLETES_AND_STAYS, "");
     let id = stage.spawn_in(stage.root(), &["--keep", "--agent", TALKER, "work"]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     let pid = stage.pid(&id);
     let alive = format!("still alive, pid {pid}");
@@ -292,33 +292,33 @@ fn f1_s6_live_process_of_a_finished_session_is_shown() {
     let said = "daemon stopped; 1 agent is still running (provost ls)";
     assert!(stopped.ok().stderr.contains(said), "{stopped:#?}");
     stage.provost(&["stop", &id]).ok();
-    eventually("the agent is gone", || (!lives(pid)).then_some(()));
+    eventually("the agent is gone", || (!is_running(pid)).then_some(()));
     stage.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
     let stopped = stage.provost(&["daemon", "stop"]);
     assert!(stopped.ok().stderr.contains("daemon stopped\n"), "{stopped:#?}");
 }
 
 #[test]
-fn f1_s7_plain_command_that_exits_0_is_completed() {
-    let stage = Stage::new();
+fn f1_s7_plain_command_exit_0_is_completed() {
+    let stage = TestEnv::new();
     let waited = stage.provost(&["spawn", "--wait", "--json", "--", "true"]);
     let row = waited.ok().json()["session"].clone();
     assert_eq!((&row["state"], &row["claim_source"]), (&json!("completed"), &json!("policy")));
-    stage.provost(&["spawn", "--wait", "--", "false"]).exits(1);
+    stage.provost(&["spawn", "--wait", "--", "false"]).assert_code(1);
     let silent = ["spawn", "--wait", "--json", "--no-exit0-is-done", "--", "true"];
-    let row = stage.provost(&silent).exits(1).json()["session"].clone();
+    let row = stage.provost(&silent).assert_code(1).json()["session"].clone();
     assert_eq!(row["state"], "ended_unclaimed", "a command that reports by itself: {row:#}");
     let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();
     assert!(listed.contains("completed"), "{listed}");
 }
 
 #[test]
-fn f1_s7_session_that_the_user_stopped_is_stopped() {
-    let stage = Stage::new();
+fn f1_s7_user_stop_shows_stopped() {
+    let stage = TestEnv::new();
     let id = stage.spawn_in(stage.root(), &["--name", "long", "--", "sleep", "600"]);
     stage.pid(&id);
     stage.provost(&["stop", &id]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["terminal"]), (&json!("stopped"), &json!(true)), "{row:#}");
     let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();
     let line = listed.lines().find(|line| line.contains("long")).unwrap();
@@ -329,35 +329,35 @@ fn f1_s7_session_that_the_user_stopped_is_stopped() {
 
 #[test]
 fn f1_a4_since_is_when_the_state_began() {
-    let site = Site::new("while :; do sleep 0.1; done");
-    let id = site.opened(&[]);
+    let site = RunEnv::new("while :; do sleep 0.1; done");
+    let id = site.open_run(&[]);
     let session = site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
     let session = session["sessions"][0]["id"].as_str().unwrap().to_owned();
     site.stage.pid(&session);
     let opened = site.stage.status(&id)["opened_at"].as_i64().unwrap();
     site.stage.provost(&["cancel", &id]).ok();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["since"]), (&json!("cancelled"), &row["sealed_at"]));
     assert!(row["since"].as_i64().unwrap() > opened, "{row:#}");
-    let row = site.stage.sealed(&session);
+    let row = site.stage.wait_sealed(&session);
     let at = |kind: &str| site.stage.events_of(&session, kind)[0]["at"].clone();
     assert_eq!(row["since"], at("attempt.cancelled"), "{row:#}");
     let listed = site.stage.provost(&["ls", "--all"]).ok().stdout.clone();
     let heads: Vec<&str> = listed.split_whitespace().collect();
     assert!(heads.contains(&"SINCE") && !heads.contains(&"AGE"), "{listed}");
 
-    let site = Site::new("exit 1");
-    let id = site.opened(&[]);
-    let row = site.ended(&id);
+    let site = RunEnv::new("exit 1");
+    let id = site.open_run(&[]);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["since"]), (&json!("failed"), &row["sealed_at"]), "{row:#}");
 }
 
 #[test]
-fn f1_a12_program_that_cannot_start_was_never_working() {
-    let stage = Stage::new();
+fn f1_a12_unstartable_program_never_worked() {
+    let stage = TestEnv::new();
     let spawned = stage.provost(&["spawn", "--name", "no", "--", "nosuchprogram"]);
     assert!(!spawned.ok().stderr.contains("working"), "{spawned:#?}");
-    let row = stage.sealed("no");
+    let row = stage.wait_sealed("no");
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
     assert_eq!(row["process"], "not_started", "{row:#}");
     let why = stage.provost(&["status", "no", "--why"]).ok().stdout.clone();
@@ -369,12 +369,12 @@ fn f1_a12_program_that_cannot_start_was_never_working() {
 }
 
 #[test]
-fn f1_a12_facts_after_a_stop_agree() {
-    let stage = Stage::new();
+fn f1_a12_stop_facts_are_consistent() {
+    let stage = TestEnv::new();
     let id = stage.spawn_in(stage.root(), &["--", "sleep", "600"]);
     stage.pid(&id);
     stage.provost(&["stop", &id]).ok();
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["process"], &row["exit"]["signal"]), (&json!("stopped"), &json!(15)));
     for shown in [&["status", &id][..], &["status", &id, "--why"]] {
         let output = stage.provost(shown).ok().stdout.clone();
@@ -386,14 +386,14 @@ fn f1_a12_facts_after_a_stop_agree() {
 }
 
 #[test]
-fn f1_a12_answer_resumes_only_where_an_answer_is_taken() {
-    let stage = Stage::new();
-    let plain = stage.play_sample("needs_input_exit0", &[]);
+fn f1_a12_answer_resumes_only_if_agent_takes_it() {
+    let stage = TestEnv::new();
+    let plain = stage.spawn_sample("needs_input_exit0", &[]);
     let ended = |row: &Value| row["state"] == "needs_input" && row["process"] == "exit0";
     let row = stage.wait_state(&plain, ended);
     assert!(!flags(&row).contains(&"answer_resumes".to_owned()), "{row:#}");
-    stage.provost(&["answer", &plain, "yes"]).exits(4);
-    let asks = ASKS.replace("wait_input = { type = \"answer\" }", "exit = 0");
+    stage.provost(&["answer", &plain, "yes"]).assert_code(4);
+    let asks = ASKS_AND_FINISHES.replace("wait_input = { type = \"answer\" }", "exit = 0");
     stage.configure_talker(&asks, "");
     let agent = stage.spawn_in(stage.root(), &["--agent", TALKER, "ask me"]);
     let row = stage.wait_state(&agent, ended);
@@ -405,33 +405,33 @@ fn f1_a12_answer_resumes_only_where_an_answer_is_taken() {
 
 #[test]
 fn f1_a23_why_of_a_run_explains_the_run() {
-    let site = Site::new("exit 1");
-    let id = site.opened(&[]);
-    let row = site.ended(&id);
+    let site = RunEnv::new("exit 1");
+    let id = site.open_run(&[]);
+    let row = site.wait_sealed(&id);
     let session = row["sessions"][0]["id"].as_str().unwrap();
     let why = site.stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
     let first = why.lines().next().unwrap();
     assert!(first.starts_with("failed") && first.contains("its work failed"), "{why}");
-    assert!(first.contains(&format!("(session {})", short(session))), "{why}");
+    assert!(first.contains(&format!("(session {})", short_id(session))), "{why}");
     let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["session"]["session"]["id"], *session, "{output:#}");
     assert!(output["why"].as_str().unwrap().starts_with("its work failed"), "{output:#}");
 
-    let site = Site::new("while :; do sleep 0.1; done");
-    let id = site.opened(&[]);
+    let site = RunEnv::new("while :; do sleep 0.1; done");
+    let id = site.open_run(&[]);
     site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
     let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["why"], "it waits for its session of the stage work", "{output:#}");
     site.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
-    site.ended(&id);
+    site.wait_sealed(&id);
     let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["why"], "it was cancelled: enough", "{output:#}");
 }
 
 /// The same key detaches from a terminal and from Codex's screen.
 #[test]
-fn f1_s1_attach_says_how_to_leave_and_what_happens() {
-    let stage = Stage::new();
+fn f1_s1_attach_explains_detaching() {
+    let stage = TestEnv::new();
     let id = stage.spawn_in(stage.root(), &["--tty", "--", "cat"]);
     let pid = stage.pid(&id);
     let shown = stage.file("shown");
@@ -456,7 +456,7 @@ fn f1_s1_attach_says_how_to_leave_and_what_happens() {
     says("detached; the agent keeps running");
     drop(keys);
     assert!(script.wait().unwrap().success());
-    assert!(lives(pid));
+    assert!(is_running(pid));
     stage.provost(&["stop", &id]).ok();
-    stage.sealed(&id);
+    stage.wait_sealed(&id);
 }

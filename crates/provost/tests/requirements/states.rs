@@ -6,10 +6,10 @@ use provost_core::lifecycle::State;
 use provost_testkit::harness::scripted_agent_bin;
 use serde_json::Value;
 
-use crate::kit::{HANGS, Stage, text};
+use crate::kit::{HANGS, TestEnv, text};
 
 /// Claims nothing in two turns, and ignores a request to exit.
-const DEAF: &str = r#"
+const CLAIMS_NOTHING: &str = r#"
 [[step]]
 ignore_term = true
 [[step]]
@@ -27,7 +27,7 @@ hang = true
 "#;
 
 /// Makes a claim that its checks refute, and ignores a request to exit.
-const REFUTED: &str = r#"
+const CLAIMS_FAIL_CHECKS: &str = r#"
 [[step]]
 ignore_term = true
 [[step]]
@@ -42,36 +42,36 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 hang = true
 "#;
 
-const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
+const WRITES_FILE: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 
 #[test]
-fn e25_every_declared_state_is_reached() {
-    let mut stage = Stage::new();
+fn e25_all_declared_states_are_reached() {
+    let mut stage = TestEnv::new();
     stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "300ms");
     let repo = stage.home.repo("work");
-    configure(&stage);
+    configure_agents(&stage);
     // Only a follower sees short-lived states, so the daemon is killed before the other sessions start.
-    let lost = stage.play(HANGS, &["--stale-after", "100ms"]);
-    let mut seen: BTreeSet<String> = lose(&stage, &lost);
+    let lost = stage.spawn_scenario(HANGS, &["--stale-after", "100ms"]);
+    let mut seen: BTreeSet<String> = make_unobservable(&stage, &lost);
     let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
     follower.wait_line("the stream is open", |line| line.contains("session.opened").then_some(()));
     let top = stage.home.root().to_owned();
     stage.spawn_in(&top, &["--agent", "deaf", "go"]);
     stage.spawn_in(repo.path(), &["--agent", "refuted", "--worktree", "--check", "false", "go"]);
-    stage.play_in(repo.path(), WRITES, &["--worktree", "--check", "sleep 0.2"]);
-    stage.play_sample("needs_input_exit0", &[]);
-    stage.play("[[step]]\nreport = \"completed\"\n[[step]]\nsleep_ms = 300\n", &[]);
-    stage.play("[[step]]\nreport = \"completed\"\n[[step]]\nexit = 1\n", &[]);
-    stage.play("[[step]]\nexit = 1\n", &[]);
-    let unclaimed = stage.play("[[step]]\nexit = 0\n", &[]);
-    let cancelled = stage.play(HANGS, &[]);
+    stage.spawn_scenario_in(repo.path(), WRITES_FILE, &["--worktree", "--check", "sleep 0.2"]);
+    stage.spawn_sample("needs_input_exit0", &[]);
+    stage.spawn_scenario("[[step]]\nreport = \"completed\"\n[[step]]\nsleep_ms = 300\n", &[]);
+    stage.spawn_scenario("[[step]]\nreport = \"completed\"\n[[step]]\nexit = 1\n", &[]);
+    stage.spawn_scenario("[[step]]\nexit = 1\n", &[]);
+    let unclaimed = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    let cancelled = stage.spawn_scenario(HANGS, &[]);
     stage.home.provost(&["cancel", &cancelled]).ok();
-    let stopped = stage.play(HANGS, &[]);
+    let stopped = stage.spawn_scenario(HANGS, &[]);
     stage.pid(&stopped);
     stage.home.provost(&["stop", &stopped]).ok();
     let superseded = stage.spawn_in(&top, &["--agent", "deaf", "first"]);
     stage.home.provost(&["send", &superseded, "--supersede", "second"]).ok();
-    stage.sealed(&unclaimed);
+    stage.wait_sealed(&unclaimed);
     stage.home.provost(&["resolve", &unclaimed, "--as", "accepted", "--because", "seen"]).ok();
     let declared: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
     follower.wait_line("every state", |line| {
@@ -89,7 +89,7 @@ fn e25_every_declared_state_is_reached() {
 
 /// Makes the launch unobservable until it is shown as lost, and then observable again; returns the states that
 /// were seen.
-fn lose(stage: &Stage, id: &str) -> BTreeSet<String> {
+fn make_unobservable(stage: &TestEnv, id: &str) -> BTreeSet<String> {
     let stalled = stage.wait(id, "stalled");
     let held = stage.home.path().join("launches").join(format!("{id}.l1/held.json"));
     let whole = fs::read(&held).unwrap();
@@ -102,10 +102,10 @@ fn lose(stage: &Stage, id: &str) -> BTreeSet<String> {
     [stalled, row].iter().map(|row| row["state"].as_str().unwrap().to_owned()).collect()
 }
 
-fn configure(stage: &Stage) {
+fn configure_agents(stage: &TestEnv) {
     let agent = text(&scripted_agent_bin());
     let mut toml = String::from("session.rework = 0\n");
-    for (name, scenario) in [("deaf", DEAF), ("refuted", REFUTED)] {
+    for (name, scenario) in [("deaf", CLAIMS_NOTHING), ("refuted", CLAIMS_FAIL_CHECKS)] {
         let path = text(&stage.home.scenario(name, scenario));
         toml.push_str(&format!(
             "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"

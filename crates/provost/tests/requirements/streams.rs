@@ -2,24 +2,24 @@
 
 use serde_json::Value;
 
-use crate::kit::{HANGS, Stage};
+use crate::kit::{HANGS, TestEnv};
 
 #[test]
-fn a_follower_misses_and_repeats_nothing_across_the_death_of_the_daemon() {
-    let stage = Stage::new();
-    stage.play("[[step]]\nexit = 0\n", &[]);
+fn follower_is_exact_across_daemon_death() {
+    let stage = TestEnv::new();
+    stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
     let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
     let mut seen = Vec::new();
     for round in 0..3 {
-        let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
-        stage.sealed(&id);
+        let id = stage.spawn_scenario("[[step]]\nreport = \"completed\"\n", &[]);
+        stage.wait_sealed(&id);
         follow_until(&follower, &mut seen, |event| {
             event["session"] == id.as_str() && event["kind"] == "attempt.sealed"
         });
         stage.home.daemon().kill();
         assert!(seen.len() > round * 3);
     }
-    let last = stage.play("[[step]]\nexit = 0\n", &[]);
+    let last = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
     stage.home.wait_state(&last, |row| row["sealed"] == true && row["activity"] == "exited");
     follow_until(&follower, &mut seen, |event| {
         event["session"] == last.as_str() && event["kind"] == "attempt.sealed"
@@ -31,7 +31,7 @@ fn a_follower_misses_and_repeats_nothing_across_the_death_of_the_daemon() {
 /// Collects the sequence numbers up to an event.
 #[track_caller]
 fn follow_until(
-    follower: &provost_testkit::harness::Follower,
+    follower: &provost_testkit::harness::OutputFollower,
     seen: &mut Vec<u64>,
     last: impl Fn(&Value) -> bool,
 ) {
@@ -43,10 +43,10 @@ fn follow_until(
 }
 
 #[test]
-fn since_begins_behind_a_sequence_number() {
-    let stage = Stage::new();
-    let id = stage.play("[[step]]\nexit = 0\n", &[]);
-    stage.sealed(&id);
+fn since_starts_after_a_sequence_number() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    stage.wait_sealed(&id);
     let all = stage.home.provost(&["events", "--json"]).ok().json();
     let seqs = |list: &Value| -> Vec<u64> {
         list["events"]
@@ -62,7 +62,7 @@ fn since_begins_behind_a_sequence_number() {
     let first =
         follower.wait_line("the first event", |line| serde_json::from_str::<Value>(line).ok());
     assert_eq!(first["seq"], 5);
-    let other = stage.play(HANGS, &[]);
+    let other = stage.spawn_scenario(HANGS, &[]);
     let one = stage.home.follow(&["events", &other, "-f", "--json"]);
     let first = one.wait_line("the first event of the session", |line| {
         serde_json::from_str::<Value>(line).ok()
@@ -74,9 +74,9 @@ fn since_begins_behind_a_sequence_number() {
 }
 
 #[test]
-fn logs_are_followed_across_the_death_of_the_daemon() {
-    let stage = Stage::new();
-    let id = stage.play("[[step]]\nsay = \"one\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nsay = \"two\"\n[[step]]\nreport = \"completed\"\n", &[]);
+fn logs_follow_across_daemon_death() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario("[[step]]\nsay = \"one\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nsay = \"two\"\n[[step]]\nreport = \"completed\"\n", &[]);
     let mut logs = stage.home.follow(&["logs", &id, "-f"]);
     let mut lines = Vec::new();
     logs.wait_line("the first line", |line| {

@@ -2,15 +2,15 @@
 
 use std::{fs, path::Path};
 
-use provost_testkit::harness::Repo;
+use provost_testkit::harness::TestRepo;
 use serde_json::{Value, json};
 
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
-const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
+const WRITES_FILE: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 
 /// Claims completion after every instruction, and records its input.
-const PERSISTENT: &str = r#"
+const CLAIMS_EVERY_TIME: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
@@ -35,8 +35,8 @@ steps = [
 "#;
 
 #[test]
-fn work_that_passes_its_checks_is_succeeded_with_receipts_for_its_tree() {
-    let stage = Stage::new();
+fn passing_checks_succeed_with_receipts_for_tree() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let checks = [
         "--check",
@@ -44,8 +44,9 @@ fn work_that_passes_its_checks_is_succeeded_with_receipts_for_its_tree() {
         "--check",
         "git rev-parse HEAD >&2",
     ];
-    let id = stage.play_in(repo.path(), WRITES, &[&["--worktree"], &checks[..]].concat());
-    let row = stage.sealed(&id);
+    let id =
+        stage.spawn_scenario_in(repo.path(), WRITES_FILE, &[&["--worktree"], &checks[..]].concat());
+    let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["verification"]),
         (&json!("succeeded"), &json!("passed")),
@@ -69,10 +70,10 @@ fn work_that_passes_its_checks_is_succeeded_with_receipts_for_its_tree() {
 }
 
 /// A session with a check, whose agent runs this line.
-fn checked(stage: &Stage, repo: &Repo, line: &str) -> Value {
+fn checked_session(stage: &TestEnv, repo: &TestRepo, line: &str) -> Value {
     let flags = ["--worktree", "--exit0-is-done", "--check", "test -e b.txt"];
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     row
 }
@@ -82,11 +83,11 @@ fn has_flag(row: &Value, flag: &str) -> bool {
 }
 
 #[test]
-fn the_branch_shown_holds_the_work_though_the_agent_left_it() {
-    let stage = Stage::new();
+fn shown_branch_has_the_work_after_branch_switch() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     for leave in ["git checkout -q --detach", "git checkout -q -b other"] {
-        let row = checked(&stage, &repo, &format!("{leave}; echo b > b.txt"));
+        let row = checked_session(&stage, &repo, &format!("{leave}; echo b > b.txt"));
         let branch = row["worktree"]["branch"].as_str().unwrap();
         assert_eq!(repo.git(&["rev-parse", branch]), row["commit"].as_str().unwrap(), "{leave}");
         assert_eq!((has_flag(&row, "off_branch"), &row["warnings"]), (false, &json!([])));
@@ -94,11 +95,11 @@ fn the_branch_shown_holds_the_work_though_the_agent_left_it() {
 }
 
 #[test]
-fn work_that_is_not_on_the_branch_shown_is_flagged_with_its_ref() {
-    let stage = Stage::new();
+fn work_off_the_shown_branch_is_flagged_with_ref() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let commit = "git -c user.name=A -c user.email=a@example.invalid commit -q --allow-empty -m x";
-    let row = checked(
+    let row = checked_session(
         &stage,
         &repo,
         &format!("{commit}; git checkout -q --detach HEAD~1; echo b > b.txt"),
@@ -114,13 +115,13 @@ fn work_that_is_not_on_the_branch_shown_is_flagged_with_its_ref() {
 }
 
 #[test]
-fn a_worktree_that_the_agent_deleted_is_told_as_gone() {
-    let stage = Stage::new();
+fn worktree_deleted_by_agent_is_reported_missing() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let flags = ["--worktree", "--exit0-is-done", "--check", "true"];
     let line = "echo b > b.txt; rm -rf \"$PWD\"";
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["verification"]),
         (&json!("failed"), &json!("failed")),
@@ -134,14 +135,14 @@ fn a_worktree_that_the_agent_deleted_is_told_as_gone() {
 }
 
 #[test]
-fn work_that_is_not_in_the_verified_tree_is_named() {
-    let stage = Stage::new();
+fn work_outside_verified_tree_is_named() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let inner = stage.home.repo("inner");
     let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
     repo.git(&[&add[..], &[inner.path().to_str().unwrap(), "sub"]].concat());
     repo.commit("Submodule");
-    let row = checked(
+    let row = checked_session(
         &stage,
         &repo,
         "echo b > b.txt; echo more >> sub/README.md; git init -q nested; echo x > nested/x",
@@ -153,19 +154,19 @@ fn work_that_is_not_in_the_verified_tree_is_named() {
     }
     let shown = stage.home.provost(&["status", row["id"].as_str().unwrap()]).ok().stdout.clone();
     assert!(shown.contains("left out") && shown.contains("nested/"), "{shown}");
-    let clean = checked(&stage, &repo, "echo b > b.txt");
+    let clean = checked_session(&stage, &repo, "echo b > b.txt");
     assert!(!has_flag(&clean, "left_out"), "{clean:#}");
 }
 
 #[test]
-fn refuted_work_goes_back_to_a_living_agent_and_can_still_succeed() {
-    let stage = Stage::new();
+fn refuted_work_returns_to_live_agent() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    stage.configure_talker(PERSISTENT, "[session]\nstop_grace = \"100ms\"\n");
+    stage.configure_talker(CLAIMS_EVERY_TIME, "[session]\nstop_grace = \"100ms\"\n");
     let check = "test \"$(cat work.txt)\" = 2";
     let id =
         stage.spawn_in(repo.path(), &["--agent", TALKER, "--worktree", "--check", check, "go"]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let input =
         fs::read_to_string(Path::new(row["worktree"]["path"].as_str().unwrap()).join("input"))
@@ -176,13 +177,13 @@ fn refuted_work_goes_back_to_a_living_agent_and_can_still_succeed() {
 }
 
 #[test]
-fn refuted_work_goes_back_a_bounded_number_of_times() {
-    let stage = Stage::new();
+fn refuted_work_returns_are_limited() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    stage.configure_talker(PERSISTENT, "[session]\nrework = 2\nstop_grace = \"100ms\"\n");
+    stage.configure_talker(CLAIMS_EVERY_TIME, "[session]\nrework = 2\nstop_grace = \"100ms\"\n");
     let id =
         stage.spawn_in(repo.path(), &["--agent", TALKER, "--worktree", "--check", "false", "go"]);
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["cause"]),
         (&json!("failed"), &json!("verification")),
@@ -193,31 +194,34 @@ fn refuted_work_goes_back_a_bounded_number_of_times() {
 }
 
 #[test]
-fn work_that_changed_nothing_does_not_pass_unless_that_is_allowed() {
-    let stage = Stage::new();
+fn empty_diff_fails_unless_allowed() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let refused = stage.spawn_in(repo.path(), &["--worktree", "--check", "true", "--", "true"]);
     let allowed = stage
         .spawn_in(repo.path(), &["--worktree", "--check", "true", "--no-change-ok", "--", "true"]);
-    let row = stage.sealed(&refused);
+    let row = stage.wait_sealed(&refused);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
     assert!(row["flags"].as_array().unwrap().contains(&json!("empty_diff")), "{row}");
-    assert_eq!(stage.sealed(&allowed)["state"], "succeeded");
+    assert_eq!(stage.wait_sealed(&allowed)["state"], "succeeded");
 }
 
 #[test]
-fn in_place_the_users_index_branch_and_files_are_untouched() {
-    let stage = Stage::new();
+fn in_place_work_keeps_user_index_and_branch() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write("staged.txt", "staged\n");
     repo.git(&["add", "staged.txt"]);
     repo.write("untracked.txt", "mine\n");
-    let before = own(&repo);
-    let id =
-        stage.play_in(repo.path(), WRITES, &["--check", "test -f b.txt && test -f untracked.txt"]);
-    let row = stage.sealed(&id);
+    let before = user_state(&repo);
+    let id = stage.spawn_scenario_in(
+        repo.path(),
+        WRITES_FILE,
+        &["--check", "test -f b.txt && test -f untracked.txt"],
+    );
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(own(&repo), before);
+    assert_eq!(user_state(&repo), before);
     assert_eq!(repo.read("b.txt"), "b");
     assert_eq!(repo.tree(row["commit"].as_str().unwrap()), row["tree"].as_str().unwrap());
     assert_eq!(repo.branches(), ["main"]);
@@ -227,19 +231,19 @@ fn in_place_the_users_index_branch_and_files_are_untouched() {
 }
 
 /// The user's state: branch, commit, the bytes of the index, and the stash.
-fn own(repo: &Repo) -> (String, String, Vec<u8>, String) {
+fn user_state(repo: &TestRepo) -> (String, String, Vec<u8>, String) {
     let index = fs::read(repo.path().join(".git/index")).unwrap();
     (repo.git(&["symbolic-ref", "HEAD"]), repo.head(), index, repo.git(&["stash", "list"]))
 }
 
 #[test]
-fn what_a_check_changes_does_not_matter() {
-    let stage = Stage::new();
+fn changes_made_by_a_check_are_ignored() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let spoils = "echo spoilt > b.txt; rm README.md; git add -A; echo x > new.txt";
-    let id = stage.play_in(
+    let id = stage.spawn_scenario_in(
         repo.path(),
-        WRITES,
+        WRITES_FILE,
         &[
             "--worktree",
             "--check",
@@ -248,19 +252,19 @@ fn what_a_check_changes_does_not_matter() {
             "test \"$(cat b.txt)\" = b && test -f README.md && test ! -e new.txt",
         ],
     );
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(repo.git(&["show", &format!("{}:b.txt", row["commit"].as_str().unwrap())]), "b");
 }
 
 #[test]
-fn a_tree_that_keeps_moving_is_never_succeeded() {
-    let stage = Stage::new();
+fn constantly_changing_tree_never_succeeds() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     // Each run of the check changes the work from outside, as an editor might.
     let moves = format!("date +%N >> {}/moving.txt", repo.path().display());
-    let id = stage.play_in(repo.path(), WRITES, &["--check", &moves]);
-    let row = stage.sealed(&id);
+    let id = stage.spawn_scenario_in(repo.path(), WRITES_FILE, &["--check", &moves]);
+    let row = stage.wait_sealed(&id);
     assert_ne!(row["state"], "succeeded");
     assert!(row["flags"].as_array().unwrap().contains(&json!("moving_tree")), "{row:#}");
     let taken = stage.events_of(&id, "snapshot.taken").len();
@@ -268,15 +272,15 @@ fn a_tree_that_keeps_moving_is_never_succeeded() {
 }
 
 #[test]
-fn a_failed_claim_that_the_checks_contradict_is_disputed() {
-    let stage = Stage::new();
+fn failed_claim_with_passing_checks_is_disputed() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let id = stage.play_in(
+    let id = stage.spawn_scenario_in(
         repo.path(),
-        &format!("{WRITES}[[step]]\nreport = \"failed\"\n"),
+        &format!("{WRITES_FILE}[[step]]\nreport = \"failed\"\n"),
         &["--worktree", "--check", "true"],
     );
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["verification"]), (&json!("disputed"), &json!("passed")));
     assert!(row["flags"].as_array().unwrap().contains(&json!("claim_vs_verdict")));
     let accepted = stage
@@ -286,26 +290,26 @@ fn a_failed_claim_that_the_checks_contradict_is_disputed() {
         .json();
     assert_eq!(accepted["session"]["state"], "accepted");
     assert_eq!(accepted["session"]["resolution"]["because"], "it is right");
-    stage.home.provost(&["resolve", &id, "--as", "succeeded", "--because", "x"]).exits(2);
+    stage.home.provost(&["resolve", &id, "--as", "succeeded", "--because", "x"]).assert_code(2);
 }
 
 #[test]
-fn a_worktree_is_set_up_before_the_agent_and_gets_copies() {
-    let stage = Stage::new();
+fn worktree_is_set_up_before_agent_starts() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     repo.write(".gitignore", ".env\n");
     repo.commit("Ignore");
     repo.write(".env", "LOCAL=1\n");
     stage.configure("[worktree]\nenabled = true\ncopy = [\".env\"]\nsetup = \"test -f .env && echo ready > setup.txt\"\n");
-    let id = stage.play_in(
+    let id = stage.spawn_scenario_in(
         repo.path(),
         "[[step]]\nrun = [\"test\", \"-f\", \"setup.txt\"]\n[[step]]\nreport = \"completed\"\n",
         &[],
     );
-    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     stage.configure("[worktree]\nenabled = true\nsetup = \"echo broken >&2; exit 3\"\n");
     let failed = stage.spawn_in(repo.path(), &["--", "touch", "started"]);
-    let row = stage.sealed(&failed);
+    let row = stage.wait_sealed(&failed);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
     assert_eq!(
         row["launches"],

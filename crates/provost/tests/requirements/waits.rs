@@ -8,18 +8,18 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, Stage, interrupt, kill, text};
+use crate::kit::{HANGS, TestEnv, interrupt, kill, text};
 
 /// An agent that prints a line and then runs until it is killed.
-fn says_and_hangs() -> String {
+fn prints_then_hangs() -> String {
     format!("[[step]]\nsay = \"here\"\n{HANGS}")
 }
 
 #[test]
-fn e16_process_death_ends_every_wait_with_its_own_reason() {
-    let stage = Stage::new();
+fn e16_process_death_ends_waits_with_its_reason() {
+    let stage = TestEnv::new();
     let agent = text(&provost_testkit::harness::scripted_agent_bin());
-    let scenario = text(&stage.home.scenario("hang", &says_and_hangs()));
+    let scenario = text(&stage.home.scenario("hang", &prints_then_hangs()));
     let mut waiting = stage
         .home
         .command(&["spawn", "--name", "dying", "--wait", "--json", "--", &agent, &scenario]);
@@ -50,8 +50,8 @@ fn e16_process_death_ends_every_wait_with_its_own_reason() {
 }
 
 #[test]
-fn e16_each_end_has_its_own_reason_in_the_wait() {
-    let stage = Stage::new();
+fn e16_each_end_has_its_own_wait_reason() {
+    let stage = TestEnv::new();
     let ends = [
         ("exit = 3", &[][..], 1, "failed crash code=3 signal=null"),
         ("die = 15", &[], 1, "failed crash code=null signal=15"),
@@ -64,7 +64,7 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
         let scenario = text(&stage.home.scenario("end", &format!("[[step]]\n{step}\n")));
         let arguments =
             [&["spawn", "--wait", "--json"], flags, &["--", &agent, &scenario]].concat();
-        let row = stage.home.provost(&arguments).exits(code).json()["session"].clone();
+        let row = stage.home.provost(&arguments).assert_code(code).json()["session"].clone();
         let cause = row["cause"].as_str().unwrap_or("null");
         let (exit, state) = (&row["exit"], row["state"].as_str().unwrap());
         assert_eq!(
@@ -75,7 +75,7 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
     let missing = stage
         .home
         .provost(&["spawn", "--wait", "--json", "--", "/no/such/program"])
-        .exits(1)
+        .assert_code(1)
         .json();
     assert_eq!(
         (&missing["session"]["state"], &missing["session"]["cause"]),
@@ -84,8 +84,8 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
 }
 
 #[test]
-fn a_wait_tells_what_it_waits_for_on_standard_error() {
-    let stage = Stage::new();
+fn wait_prints_its_target_on_stderr() {
+    let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     // Lines that are not printed are not awaited forever.
     stage.configure("session.time_limit = \"60s\"\nverify.time_limit = \"60s\"\n");
@@ -118,9 +118,10 @@ fn a_wait_tells_what_it_waits_for_on_standard_error() {
 }
 
 #[test]
-fn logs_that_are_followed_to_the_end_say_how_it_came_out() {
-    let stage = Stage::new();
-    let id = stage.play("[[step]]\nsay = \"here\"\n[[step]]\nexit = 4\n", &["--name", "vis2"]);
+fn followed_logs_end_with_the_outcome() {
+    let stage = TestEnv::new();
+    let id =
+        stage.spawn_scenario("[[step]]\nsay = \"here\"\n[[step]]\nexit = 4\n", &["--name", "vis2"]);
     let followed = stage.home.provost(&["logs", &id, "-f"]);
     assert_eq!(followed.ok().stdout, "here\n");
     let outcome = format!("{} vis2 failed (crash), exit 4", &id[id.len() - 8..]);
@@ -130,10 +131,10 @@ fn logs_that_are_followed_to_the_end_say_how_it_came_out() {
 }
 
 #[test]
-fn ctrl_c_ends_the_wait_with_a_word_and_not_the_session() {
-    let stage = Stage::new();
+fn ctrl_c_ends_the_wait_not_the_session() {
+    let stage = TestEnv::new();
     let agent = text(&provost_testkit::harness::scripted_agent_bin());
-    let scenario = text(&stage.home.scenario("hang", &says_and_hangs()));
+    let scenario = text(&stage.home.scenario("hang", &prints_then_hangs()));
     let mut waiting =
         stage.home.command(&["spawn", "--name", "left", "--wait", "--", &agent, &scenario]);
     waiting.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -150,13 +151,13 @@ fn ctrl_c_ends_the_wait_with_a_word_and_not_the_session() {
     let short = &id.trim()[id.trim().len() - 8..];
     assert!(said.contains(&format!("session {short} continues")), "{said}");
     assert!(said.contains(&format!("provost logs {short} -f")), "{said}");
-    assert!(crate::kit::lives(pid));
+    assert!(crate::kit::is_running(pid));
     assert_eq!(stage.status("left")["process"], "alive");
 }
 
 #[test]
-fn e16_a_wait_lasts_across_the_death_of_the_daemon() {
-    let stage = Stage::new();
+fn e16_wait_survives_daemon_death() {
+    let stage = TestEnv::new();
     let agent = text(&provost_testkit::harness::scripted_agent_bin());
     let scenario = text(
         &stage
@@ -181,16 +182,16 @@ fn e16_a_wait_lasts_across_the_death_of_the_daemon() {
 }
 
 #[test]
-fn e16_the_death_of_a_holder_ends_the_wait_as_unobserved() {
-    let stage = Stage::new();
-    let id = stage.play(HANGS, &[]);
+fn e16_holder_death_ends_wait_as_unobserved() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_scenario(HANGS, &[]);
     let agent = stage.pid(&id);
     let logs = stage.home.follow(&["logs", &id, "-f"]);
     let started = stage.events_of(&id, "launch.started").remove(0);
     kill(u32::try_from(started["data"]["holder"]["pid"].as_u64().unwrap()).unwrap());
-    let row = stage.sealed(&id);
+    let row = stage.wait_sealed(&id);
     assert_eq!(row["process"], "unknown", "how it ended was not seen: {row}");
     assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row}");
-    assert!(!crate::kit::lives(agent), "what outlives its holder is ended");
+    assert!(!crate::kit::is_running(agent), "what outlives its holder is ended");
     drop(logs);
 }

@@ -1,7 +1,7 @@
 //! The report of a simulation.
 
 use provost_core::{
-    run::{Graph, Landing, Leg, Phase, Run},
+    run::{LandingState, Run, RunAttempt, TaskGraph, TaskPhase},
     session::Session,
 };
 
@@ -9,7 +9,7 @@ use crate::coverage::Coverage;
 
 /// The outcome of a session, without anything that depends on timing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimSessionOutcome {
     pub state: &'static str,
     pub cause: Option<&'static str>,
     pub claim: &'static str,
@@ -19,10 +19,10 @@ pub struct Outcome {
 
 /// The outcome of a run, without anything that depends on timing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunOutcome {
+pub struct SimRunOutcome {
     pub stage: &'static str,
     /// The outcome and cause of each run attempt.
-    pub legs: Vec<(Option<&'static str>, Option<&'static str>)>,
+    pub attempts: Vec<(Option<&'static str>, Option<&'static str>)>,
     pub tree: Option<String>,
     pub landed: bool,
     pub sessions: usize,
@@ -35,10 +35,10 @@ pub struct RunOutcome {
 
 /// The result of a simulation.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimReport {
     pub seed: u64,
-    pub outcomes: Vec<Outcome>,
-    pub runs: Vec<RunOutcome>,
+    pub outcomes: Vec<SimSessionOutcome>,
+    pub runs: Vec<SimRunOutcome>,
     pub coverage: Coverage,
     pub events: u64,
     pub steps: u64,
@@ -50,22 +50,22 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
-pub(super) fn run_outcome(run: &Run) -> RunOutcome {
-    let ended = |leg: &Leg| {
+pub(super) fn run_outcome(run: &Run) -> SimRunOutcome {
+    let ended = |leg: &RunAttempt| {
         let sealed = leg.sealed.as_ref();
         let cause = sealed.and_then(|outcome| outcome.cause);
-        (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
+        (sealed.map(|outcome| outcome.ending.as_str()), cause.map(|cause| cause.as_str()))
     };
     // With a plan the order of merges depends on timing, and with it the conflicts.
     let certain = run.graph.is_none();
     let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
-    let tasks = run.graph.iter().flat_map(Graph::tasks);
-    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
-    RunOutcome {
-        stage: run.stage.word(),
-        legs: run.legs.iter().map(ended).collect(),
+    let tasks = run.graph.iter().flat_map(TaskGraph::tasks);
+    let merged = tasks.filter(|(_, task)| task.phase == TaskPhase::Merged);
+    SimRunOutcome {
+        stage: run.stage.as_str(),
+        attempts: run.legs.iter().map(ended).collect(),
         tree: if certain { run.head.as_ref().map(|head| head.tree.0.clone()) } else { None },
-        landed: matches!(run.landing, Landing::Done(_)),
+        landed: matches!(run.landing, LandingState::Done(_)),
         sessions: if certain { run.sessions.len() } else { 0 },
         decisions: run.decisions.len(),
         steps: if certain { run.steps.len() } else { 0 },
@@ -74,13 +74,13 @@ pub(super) fn run_outcome(run: &Run) -> RunOutcome {
     }
 }
 
-pub(super) fn outcome(session: &Session) -> Outcome {
+pub(super) fn outcome(session: &Session) -> SimSessionOutcome {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let sealed = attempt.sealed.as_ref();
-    Outcome {
+    SimSessionOutcome {
         state: judged.state.word(),
         cause: judged.cause.map(|cause| cause.word()),
-        claim: attempt.claim_kind().word(),
+        claim: attempt.claim_kind().as_str(),
         tree: sealed.and_then(|sealed| sealed.tree.as_ref()).map(|tree| tree.0.clone()),
         reworks: attempt.reworks,
     }

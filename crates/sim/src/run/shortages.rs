@@ -1,12 +1,12 @@
 //! Temporary shortages of resources that effects need.
 
 use provost_core::{
-    session::Effect,
+    session::SessionEffect,
     shortage::{Resource, Shortage},
 };
 
 use super::Sim;
-use crate::{engine::Key, rng::Rng};
+use crate::{engine::SessionEffectKey, rng::Rng};
 
 /// Maximum number of shortages in one simulation.
 const MAX_SHORTAGES: u64 = 6;
@@ -16,19 +16,24 @@ const NO_SPACE: &str = "make its directory: No space left on device (os error 28
 
 impl Sim {
     /// Returns the resource that an effect lacks to start now. An effect in progress needs nothing more.
-    pub(super) fn short_for(&self, key: &Key, effect: &Effect) -> Option<Shortage> {
+    pub(super) fn short_for(
+        &self,
+        key: &SessionEffectKey,
+        effect: &SessionEffect,
+    ) -> Option<Shortage> {
         let begun = match effect {
-            Effect::PrepareWork { .. } | Effect::TakeSnapshot { .. } => false,
-            Effect::RunSetup { .. } | Effect::RunCheck { .. } | Effect::RunHook(_) => {
-                self.world.ran.contains_key(key)
+            SessionEffect::PrepareWork { .. } | SessionEffect::TakeSnapshot { .. } => false,
+            SessionEffect::RunSetup { .. }
+            | SessionEffect::RunCheck { .. }
+            | SessionEffect::RunHook(_) => self.world.commands.contains_key(key),
+            SessionEffect::StartLaunch(launch) => {
+                self.world.holders.contains_key(launch)
+                    || self.world.cancelled_launches.contains(launch)
             }
-            Effect::StartLaunch(launch) => {
-                self.world.holders.contains_key(launch) || self.world.barred.contains(launch)
-            }
-            Effect::Follow(_)
-            | Effect::StopLaunch(..)
-            | Effect::Deliver { .. }
-            | Effect::PressAgain { .. } => true,
+            SessionEffect::Follow(_)
+            | SessionEffect::StopLaunch(..)
+            | SessionEffect::Deliver { .. }
+            | SessionEffect::PressAgain { .. } => true,
         };
         let short = self.world.short_until > self.world.now_ms && !begun;
         short.then(|| Shortage::new(Resource::DiskSpace, NO_SPACE))
@@ -37,8 +42,8 @@ impl Sim {
     /// Causes a shortage now and then. Uses its own random numbers, so that the rest of the scenario stays the
     /// same.
     pub(super) fn run_short(&mut self) {
-        let mut rng = Rng::named(self.seed, &[42, self.steps]);
-        let told = self.faults.calm || Rng::named(self.seed, &[41]).percent(20);
+        let mut rng = Rng::from_names(self.seed, &[42, self.steps]);
+        let told = self.faults.calm || Rng::from_names(self.seed, &[41]).percent(20);
         let may = self.faults.shortages && told && self.shortages < MAX_SHORTAGES;
         if may && rng.permille(60) {
             self.shortages += 1;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_sim::{CrashPoint, Faults, Report, RunOutcome, crashed_at, has_run, simulate};
+use provost_sim::{CrashPoint, Faults, SimReport, SimRunOutcome, crashed_at, has_run, simulate};
 
 use crate::depth::is_whole;
 
@@ -26,7 +26,7 @@ const POINTS: [CrashPoint; 5] = [
 ];
 
 #[test]
-fn a_crash_at_any_commit_of_a_run_changes_no_ending() {
+fn crash_at_any_commit_keeps_outcomes() {
     let mut crashes = 0;
     let stories = stories();
     for (seed, calm) in &stories {
@@ -47,8 +47,8 @@ fn a_crash_at_any_commit_of_a_run_changes_no_ending() {
 }
 
 /// Returns scenarios that differ in their outcome and their events, the most eventful first.
-fn stories() -> Vec<(u64, Report)> {
-    let mut found: BTreeMap<String, (u64, Report)> = BTreeMap::new();
+fn stories() -> Vec<(u64, SimReport)> {
+    let mut found: BTreeMap<String, (u64, SimReport)> = BTreeMap::new();
     let seeds = if is_whole() { 2_000 } else { 200 };
     for seed in (0..seeds).filter(|seed| has_run(*seed)) {
         let calm = simulate(seed, Faults::NONE);
@@ -57,7 +57,7 @@ fn stories() -> Vec<(u64, Report)> {
             found.entry(kind(run)).or_insert((seed, calm));
         }
     }
-    let mut stories: Vec<(u64, Report)> = found.into_values().collect();
+    let mut stories: Vec<(u64, SimReport)> = found.into_values().collect();
     stories.sort_by_key(|(_, calm)| std::cmp::Reverse(calm.commits));
     let count = story_count();
     assert!(stories.len() >= count, "only {} different scenarios", stories.len());
@@ -69,8 +69,8 @@ fn stories() -> Vec<(u64, Report)> {
     stories
 }
 
-fn kind(run: &RunOutcome) -> String {
-    let (ended, decided) = (run.legs.first(), run.decisions > 0);
+fn kind(run: &SimRunOutcome) -> String {
+    let (ended, decided) = (run.attempts.first(), run.decisions > 0);
     let (steps, merged) = (run.steps.min(3), run.merged.len().min(3));
     format!("{} {ended:?} {} {decided} {steps} {merged}", run.stage, run.landed)
 }

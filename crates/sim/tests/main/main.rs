@@ -1,12 +1,12 @@
 //! The simulator over its seeds, the bugs it must find, and the model check.
 
-#[cfg(feature = "seeded-bugs")]
-mod bugs;
 mod crashes;
-mod crowd;
 mod depth;
+mod load;
+mod many_seeds;
 mod model;
 mod run_model;
+#[cfg(feature = "seeded-bugs")]
+mod seeded_bugs;
 mod seeds;
 mod shortages;
-mod ten_thousand;

@@ -7,16 +7,17 @@ use provost_core::{
     ids::{CommitId, LaunchId, RequestId, SessionId, TreeId},
     lifecycle::{ClaimKind, State},
     limits::Bounds,
-    request::{Asked, Reply, RequestKind, Waiting},
+    request::{AgentRequest, BlockingMode, RequestKind, RequestReply},
     session::{
-        Afterwards, Agent, Command, Cursor, Driver, Due, End, EndedBy, Event, Exit0, Identity,
-        Input, LaunchPhase, Reporter, Resolve, SendMode, Session, SessionOpened, Signal, Spec,
-        Testimony, TurnEnd, Work,
+        AgentSpec, CommandStdin, Cursor, DeadlineKind, Driver, Event, ExitZeroPolicy, LaunchPhase,
+        ManualOutcome, OnFinish, ProcessExit, ProcessIdentity, ReportBody, Reporter, SendMode,
+        Session, SessionCommand, SessionOpened, SessionSpec, StoppedBy, StreamSignal, TurnEnd,
+        WorkLocation,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Receipt, Snapshot},
 };
-use provost_sim::laws::Watch;
+use provost_sim::session_laws::SessionWatch;
 use stateright::{Checker, Model, Property};
 
 /// The number of actions up to which every order is tried.
@@ -30,18 +31,18 @@ struct OneSession;
 
 /// A session with the history needed to judge it.
 #[derive(Clone, Debug)]
-struct Node {
+struct SessionNode {
     session: Session,
     now: Moment,
-    watch: Watch,
-    found: Found,
+    watch: SessionWatch,
+    violations: Violations,
     /// The stored form, which defines the identity of a node.
     text: String,
 }
 
 /// The properties that the step into a node violated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct Violations {
     law: Option<String>,
     sealed_changed: bool,
     deadline_stuck: bool,
@@ -49,30 +50,30 @@ struct Found {
     cancel_overwritten: bool,
 }
 
-impl PartialEq for Node {
-    fn eq(&self, other: &Node) -> bool {
-        self.text == other.text && self.found == other.found
+impl PartialEq for SessionNode {
+    fn eq(&self, other: &SessionNode) -> bool {
+        self.text == other.text && self.violations == other.violations
     }
 }
 
-impl Hash for Node {
+impl Hash for SessionNode {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.text.hash(hasher);
-        self.found.law.hash(hasher);
+        self.violations.law.hash(hasher);
     }
 }
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a step lives for one transition")]
-enum Step {
-    Told(Command),
+enum SessionModelStep {
+    Command(SessionCommand),
     Tick,
 }
 
 macro_rules! reaches {
     ($name:literal, $state:ident) => {
-        Property::sometimes($name, |_: &OneSession, node: &Node| {
+        Property::sometimes($name, |_: &OneSession, node: &SessionNode| {
             let sealed = node.session.attempts.iter().filter_map(|a| a.sealed.as_ref());
             sealed.map(|sealed| sealed.judgement.state).any(|state| state == State::$state)
         })
@@ -80,28 +81,28 @@ macro_rules! reaches {
 }
 
 impl Model for OneSession {
-    type State = Node;
-    type Action = Step;
+    type State = SessionNode;
+    type Action = SessionModelStep;
 
-    fn init_states(&self) -> Vec<Node> {
+    fn init_states(&self) -> Vec<SessionNode> {
         let checks = [vec![], vec!["check".to_owned()]];
         let begun = checks.into_iter().flat_map(|checks| [begin(&checks), begin_resumed(&checks)]);
         begun.chain([begin_checked()]).collect()
     }
 
-    fn actions(&self, node: &Node, actions: &mut Vec<Step>) {
-        actions.push(Step::Tick);
+    fn actions(&self, node: &SessionNode, actions: &mut Vec<SessionModelStep>) {
+        actions.push(SessionModelStep::Tick);
         let told = commands(&node.session).into_iter();
         let new = told.filter(|command| node.session.decide(command, node.now).is_ok());
-        actions.extend(new.map(Step::Told));
+        actions.extend(new.map(SessionModelStep::Command));
     }
 
-    fn next_state(&self, node: &Node, step: Step) -> Option<Node> {
+    fn next_state(&self, node: &SessionNode, step: SessionModelStep) -> Option<SessionNode> {
         let mut next = node.clone();
-        next.found = Found::default();
+        next.violations = Violations::default();
         match &step {
-            Step::Tick => next.tick(),
-            Step::Told(command) => next.tell(command),
+            SessionModelStep::Tick => next.tick(),
+            SessionModelStep::Command(command) => next.apply(command),
         }
         next.judge(node, &step);
         next.text = text(&next.session, next.now);
@@ -110,15 +111,21 @@ impl Model for OneSession {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("every law holds", |_, node: &Node| node.found.law.is_none()),
-            Property::always("sealed is final", |_, node: &Node| !node.found.sealed_changed),
-            Property::always("a due deadline makes progress", |_, node: &Node| {
-                !node.found.deadline_stuck
+            Property::always("every law holds", |_, node: &SessionNode| {
+                node.violations.law.is_none()
             }),
-            Property::always("older launches are fenced", |_, node: &Node| {
-                !node.found.fence_broken
+            Property::always("sealed is final", |_, node: &SessionNode| {
+                !node.violations.sealed_changed
             }),
-            Property::always("cancelled stays", |_, node: &Node| !node.found.cancel_overwritten),
+            Property::always("a due deadline makes progress", |_, node: &SessionNode| {
+                !node.violations.deadline_stuck
+            }),
+            Property::always("older launches are fenced", |_, node: &SessionNode| {
+                !node.violations.fence_broken
+            }),
+            Property::always("cancelled stays", |_, node: &SessionNode| {
+                !node.violations.cancel_overwritten
+            }),
             reaches!("succeeded", Succeeded),
             reaches!("completed", Completed),
             reaches!("accepted", Accepted),
@@ -133,7 +140,7 @@ impl Model for OneSession {
 }
 
 #[test]
-fn every_order_of_events_keeps_the_contract() {
+fn all_event_orders_keep_the_contract() {
     let checker = OneSession.checker().threads(2).target_max_depth(DEPTH).spawn_bfs().join();
     println!(
         "{} states, {} of them different, depth {}",
@@ -144,140 +151,177 @@ fn every_order_of_events_keeps_the_contract() {
     checker.assert_properties();
 }
 
-impl Node {
+impl SessionNode {
     fn tick(&mut self) {
         self.now.mono_ms += TICK;
         self.now.wall_ms += TICK as i64;
-        self.come_to_rest();
-        if let Some((at, Due::Silence(launch))) = self.session.deadline()
+        self.settle();
+        if let Some((at, DeadlineKind::Silence(launch))) = self.session.deadline()
             && at <= self.now.mono_ms
         {
             let heard = self.session.launch(launch).map_or(0, |l| l.stream.heard.mono_ms);
-            self.tell(&Command::Silence { launch, heard_ms: heard });
+            self.apply(&SessionCommand::Silence { launch, heard_ms: heard });
         }
     }
 
-    fn tell(&mut self, command: &Command) {
+    fn apply(&mut self, command: &SessionCommand) {
         for event in self.session.decide(command, self.now).unwrap_or_default() {
             self.fold(&event);
         }
-        self.come_to_rest();
+        self.settle();
     }
 
-    fn come_to_rest(&mut self) {
+    fn settle(&mut self) {
         while let Some(event) = self.session.advance(self.now) {
             self.fold(&event);
         }
-        let rest = self.watch.rest(&self.session, self.now);
-        self.found.law = self.found.law.take().or(rest.err());
+        let rest = self.watch.check_settled(&self.session, self.now);
+        self.violations.law = self.violations.law.take().or(rest.err());
     }
 
     fn fold(&mut self, event: &Event) {
         let before = self.session.clone();
         self.session.evolve(self.now, event);
-        let judged = self.watch.event(&before, self.now, event, &self.session);
-        self.found.law = self.found.law.take().or(judged.err());
+        let judged = self.watch.check_event(&before, self.now, event, &self.session);
+        self.violations.law = self.violations.law.take().or(judged.err());
     }
 
     /// Checks the four properties that the contract names, once more in their simplest form.
-    fn judge(&mut self, before: &Node, step: &Step) {
+    fn judge(&mut self, before: &SessionNode, step: &SessionModelStep) {
         let (was, is) = (before.session.attempt(), self.session.attempt());
-        let resolved = matches!(step, Step::Told(Command::Resolve { .. }));
+        let resolved = matches!(step, SessionModelStep::Command(SessionCommand::Resolve { .. }));
         let (before_state, state) = (before.session.judgement(), self.session.judgement());
         let same = was.no == is.no;
-        self.found.sealed_changed = was.is_sealed()
+        self.violations.sealed_changed = was.is_sealed()
             && (self.session.attempts[was.no as usize - 1].sealed != was.sealed
                 || (same && !resolved && before_state.state != state.state));
-        self.found.deadline_stuck =
+        self.violations.deadline_stuck =
             self.session.deadline().is_some_and(|(at, _)| at <= self.now.mono_ms);
-        self.found.cancel_overwritten =
+        self.violations.cancel_overwritten =
             same && !resolved && was.cancelled.is_some() && before_state.state != state.state;
         let older = launch_of(step).is_some_and(|launch| {
             before.session.current_launch().is_some_and(|current| current.id != launch)
         });
-        self.found.fence_broken = older
+        self.violations.fence_broken = older
             && (was.claim != is.claim
                 || was.verifying != is.verifying
                 || before_state.state != state.state);
     }
 }
 
-fn launch_of(step: &Step) -> Option<LaunchId> {
+fn launch_of(step: &SessionModelStep) -> Option<LaunchId> {
     match step {
-        Step::Told(Command::Observed { signal: Signal::Withdrawn { .. }, .. }) | Step::Tick => None,
-        Step::Told(Command::Observed { launch, .. }) => Some(*launch),
-        Step::Told(Command::Report { from: Reporter::Launch(launch), .. }) => Some(*launch),
-        Step::Told(_) => None,
+        SessionModelStep::Command(SessionCommand::Observed {
+            signal: StreamSignal::RequestWithdrawn { .. },
+            ..
+        })
+        | SessionModelStep::Tick => None,
+        SessionModelStep::Command(SessionCommand::Observed { launch, .. }) => Some(*launch),
+        SessionModelStep::Command(SessionCommand::Report {
+            from: Reporter::Launch(launch),
+            ..
+        }) => Some(*launch),
+        SessionModelStep::Command(_) => None,
     }
 }
 
-fn begin(checks: &[String]) -> Node {
+fn begin(checks: &[String]) -> SessionNode {
     let now = Moment { wall_ms: 0, mono_ms: 0 };
     let opened = SessionOpened { spec: Box::new(spec(checks)) };
     let session = Session::open(SessionId(uuid()), now, &opened);
-    let watch = Watch::of(&session);
-    let mut node = Node { session, now, watch, found: Found::default(), text: String::new() };
-    node.tell(&Command::WorkPrepared { cwd: "/w".to_owned(), base: Some(snapshot("t0")) });
-    node.tell(&started(node.session.launches[0].id));
+    let watch = SessionWatch::start(&session);
+    let mut node =
+        SessionNode { session, now, watch, violations: Violations::default(), text: String::new() };
+    node.apply(&SessionCommand::WorkPrepared { cwd: "/w".to_owned(), base: Some(snapshot("t0")) });
+    node.apply(&started(node.session.launches[0].id));
     node.text = text(&node.session, node.now);
     node
 }
 
 /// Returns a session whose first launch ended with a question, and whose second runs.
-fn begin_resumed(checks: &[String]) -> Node {
+fn begin_resumed(checks: &[String]) -> SessionNode {
     let mut node = begin(checks);
     let launch = node.session.launches[0].id;
     let cursor = Cursor { offset: 1, skip: 0 };
-    node.tell(&Command::Observed { launch, signal: Signal::Asked(asked()), cursor });
-    node.tell(&Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself });
+    node.apply(&SessionCommand::Observed {
+        launch,
+        signal: StreamSignal::RequestOpened(asked()),
+        cursor,
+    });
+    node.apply(&SessionCommand::ProcessEnded {
+        launch,
+        end: ProcessExit::Exit(0),
+        by: StoppedBy::Itself,
+    });
     let request = RequestId { session: node.session.id, no: 1 };
-    node.tell(&Command::Answer { request, revision: 1, reply: Reply::Text("yes".to_owned()) });
-    node.tell(&started(node.session.launches[1].id));
+    node.apply(&SessionCommand::Answer {
+        request,
+        revision: 1,
+        reply: RequestReply::Text("yes".to_owned()),
+    });
+    node.apply(&started(node.session.launches[1].id));
     node.text = text(&node.session, node.now);
     node
 }
 
 /// Returns a session whose work was claimed and checked, and whose tree needs a second snapshot.
-fn begin_checked() -> Node {
+fn begin_checked() -> SessionNode {
     let mut node = begin(&["check".to_owned()]);
     let launch = node.session.launches[0].id;
     let at = |offset| Cursor { offset, skip: 0 };
-    let said = Testimony::Claim { kind: ClaimKind::Completed, text: None };
-    node.tell(&Command::Observed { launch, signal: Signal::Said(said), cursor: at(1) });
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
-    node.tell(&Command::Observed { launch, signal: over, cursor: at(2) });
+    let said = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
+    node.apply(&SessionCommand::Observed {
+        launch,
+        signal: StreamSignal::Reported(said),
+        cursor: at(1),
+    });
+    let over = StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
+    node.apply(&SessionCommand::Observed { launch, signal: over, cursor: at(2) });
     let [look, _, pass, _] = proof(&node.session).try_into().expect("there are four");
-    node.tell(&look);
-    node.tell(&pass);
+    node.apply(&look);
+    node.apply(&pass);
     node.text = text(&node.session, node.now);
     node
 }
 
-fn commands(session: &Session) -> Vec<Command> {
+fn commands(session: &Session) -> Vec<SessionCommand> {
     let mut all = Vec::new();
     for launch in &session.launches {
         let id = launch.id;
         let next = Cursor { offset: launch.cursor.offset + 1, skip: 0 };
         let again = launch.cursor;
-        let observed = |signal: Signal, cursor| Command::Observed { launch: id, signal, cursor };
-        let said = |kind| Signal::Said(Testimony::Claim { kind, text: None });
+        let observed =
+            |signal: StreamSignal, cursor| SessionCommand::Observed { launch: id, signal, cursor };
+        let said = |kind| StreamSignal::Reported(ReportBody::Claim { kind, text: None });
         all.extend([
-            observed(Signal::TurnStarted { turn: None }, next),
+            observed(StreamSignal::TurnStarted { turn: None }, next),
             observed(
-                Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None },
+                StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None },
                 next,
             ),
             observed(said(ClaimKind::Completed), next),
             observed(said(ClaimKind::Completed), again),
             observed(said(ClaimKind::Failed), next),
-            observed(Signal::Asked(asked()), next),
-            observed(Signal::Withdrawn { native: "q".to_owned() }, next),
-            observed(Signal::Closed, next),
-            Command::ProcessEnded { launch: id, end: End::Exit(0), by: EndedBy::Itself },
-            Command::ProcessEnded { launch: id, end: End::Exit(1), by: EndedBy::Itself },
-            Command::ProcessEnded { launch: id, end: End::Signal(15), by: EndedBy::Provost },
-            Command::ProcessUnobserved { launch: id, why: String::new() },
-            Command::TreeGone { launch: id, leftovers: 0, verified: true },
+            observed(StreamSignal::RequestOpened(asked()), next),
+            observed(StreamSignal::RequestWithdrawn { native: "q".to_owned() }, next),
+            observed(StreamSignal::Closed, next),
+            SessionCommand::ProcessEnded {
+                launch: id,
+                end: ProcessExit::Exit(0),
+                by: StoppedBy::Itself,
+            },
+            SessionCommand::ProcessEnded {
+                launch: id,
+                end: ProcessExit::Exit(1),
+                by: StoppedBy::Itself,
+            },
+            SessionCommand::ProcessEnded {
+                launch: id,
+                end: ProcessExit::Signal(15),
+                by: StoppedBy::Provost,
+            },
+            SessionCommand::ProcessUnobserved { launch: id, why: String::new() },
+            SessionCommand::ProcessTreeGone { launch: id, leftovers: 0, verified: true },
         ]);
         if launch.phase == LaunchPhase::Owed {
             all.push(started(id));
@@ -288,7 +332,7 @@ fn commands(session: &Session) -> Vec<Command> {
     all
 }
 
-fn proof(session: &Session) -> Vec<Command> {
+fn proof(session: &Session) -> Vec<SessionCommand> {
     let attempt = session.attempt().no;
     let no = session.attempt().verifying.taken + 1;
     let receipt = |end| Receipt {
@@ -304,37 +348,37 @@ fn proof(session: &Session) -> Vec<Command> {
         overlay: None,
     };
     vec![
-        Command::SnapshotTaken {
+        SessionCommand::SnapshotTaken {
             attempt,
             no,
             snapshot: snapshot("t1"),
             caveats: Default::default(),
         },
-        Command::SnapshotTaken {
+        SessionCommand::SnapshotTaken {
             attempt,
             no,
             snapshot: snapshot("t2"),
             caveats: Default::default(),
         },
-        Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(0)) },
-        Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(1)) },
+        SessionCommand::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(0)) },
+        SessionCommand::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(1)) },
     ]
 }
 
-fn deeds(session: &Session) -> Vec<Command> {
+fn deeds(session: &Session) -> Vec<SessionCommand> {
     let because = String::new();
     let newest = session.requests.last().map(|request| (request.id, request.revision));
-    let answer = newest.map(|(request, revision)| Command::Answer {
+    let answer = newest.map(|(request, revision)| SessionCommand::Answer {
         request,
         revision,
-        reply: Reply::Text(String::new()),
+        reply: RequestReply::Text(String::new()),
     });
     let key = format!("send-{}", session.messages.len());
     let mut all = vec![
-        Command::Cancel { because: because.clone() },
-        Command::Stop,
-        Command::Resolve { to: Resolve::Accepted, because: because.clone() },
-        Command::Send { key, text: because, mode: SendMode::Supersede },
+        SessionCommand::Cancel { because: because.clone() },
+        SessionCommand::Stop,
+        SessionCommand::Resolve { to: ManualOutcome::Accepted, because: because.clone() },
+        SessionCommand::Send { key, text: because, mode: SendMode::Supersede },
     ];
     all.extend(answer);
     // Endlessly repeated user actions add states without insight.
@@ -342,36 +386,36 @@ fn deeds(session: &Session) -> Vec<Command> {
     if busy { Vec::new() } else { all }
 }
 
-fn spec(checks: &[String]) -> Spec {
-    Spec {
+fn spec(checks: &[String]) -> SessionSpec {
+    SessionSpec {
         name: "m".to_owned(),
         role: None,
         task: None,
         adopted: None,
         project: None,
         cwd: "/w".to_owned(),
-        agent: Agent {
+        agent: AgentSpec {
             name: "m".to_owned(),
             driver: Driver::Jsonl,
             argv: vec!["a".to_owned()],
             env: Default::default(),
             pass_env: Vec::new(),
             own_env: Vec::new(),
-            input: Input::Closed,
+            input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
             carried: Default::default(),
         },
         instruction: None,
-        work: Work::Plain,
+        work: WorkLocation::Plain,
         setup: None,
         checks: checks.to_vec(),
         keep: Vec::new(),
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: Exit0::SaysNothing,
-        afterwards: Afterwards::Close,
+        exit0: ExitZeroPolicy::SaysNothing,
+        afterwards: OnFinish::Close,
         bounds: Bounds {
             settle_ms: TICK,
             drain_ms: TICK,
@@ -393,16 +437,16 @@ fn spec(checks: &[String]) -> Spec {
     }
 }
 
-fn started(launch: LaunchId) -> Command {
-    let child = Identity { pid: 1, start_time: 1, boot_id: String::new() };
-    Command::LaunchStarted { launch, holder: child.clone(), child }
+fn started(launch: LaunchId) -> SessionCommand {
+    let child = ProcessIdentity { pid: 1, start_time: 1, boot_id: String::new() };
+    SessionCommand::LaunchStarted { launch, holder: child.clone(), child }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> AgentRequest {
+    AgentRequest {
         native: "q".to_owned(),
         kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
+        waiting: BlockingMode::Blocking,
         title: String::new(),
         questions: Vec::new(),
         subject: None,

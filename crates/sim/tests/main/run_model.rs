@@ -10,10 +10,10 @@ use provost_core::{
     ids::{CommitId, RunId, SessionId, TreeId},
     limits::Bounds,
     run::{
-        Around, Command, Effect, Ending, Event, LandMode, LandStep, Order, Planning, ReviewMode,
-        Reviews, Run, RunOpened, RunSpec, Step, Target,
+        Event, LandMode, LandStep, PlanningSpec, ReviewMode, ReviewModes, Run, RunAdvanceContext,
+        RunCommand, RunEffect, RunEnding, RunOpened, RunSpec, RunStep, RunTarget, SessionOrder,
     },
-    session::{self, Agent, Driver, Input, Resolve, Session, SessionOpened},
+    session::{self, AgentSpec, CommandStdin, Driver, ManualOutcome, Session, SessionOpened},
     time::Moment,
     verdict::{EmptyDiff, Snapshot},
 };
@@ -24,44 +24,44 @@ use stateright::{Checker, Model, Property};
 const DEPTH: usize = if cfg!(debug_assertions) { 6 } else { 11 };
 
 /// From any state, a run ends within this number of honest answers.
-const PATIENCE: usize = 60;
+const MAX_HONEST_ANSWERS: usize = 60;
 
 struct OneRun;
 
 /// A run with its sessions, and the actual state outside.
 #[derive(Clone, Debug)]
-struct Node {
+struct RunNode {
     run: Run,
     sessions: BTreeMap<SessionId, Session>,
     now: Moment,
     watch: RunWatch,
-    outside: Outside,
+    outside: OutsideState,
     broken: Option<String>,
     text: String,
 }
 
 /// State that outlives a daemon, and state that is lost with it.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Outside {
+struct OutsideState {
     landed: BTreeSet<String>,
     /// Effects that this daemon has started.
     begun: BTreeSet<String>,
     /// The run as it was at the start of the landing in progress.
     landing: Option<Box<Run>>,
     /// Answers in flight, in any order, and those that arrived and may arrive again.
-    answers: Vec<Command>,
-    arrived: Vec<Command>,
+    answers: Vec<RunCommand>,
+    arrived: Vec<RunCommand>,
     crashes: u32,
     cancels: u32,
 }
 
 /// The next action.
 #[derive(Clone, Debug, PartialEq)]
-enum Act {
-    End(Resolve),
+enum RunModelAction {
+    End(ManualOutcome),
     Tick,
-    Answer(Effect, Answer),
-    FinishLanding(Answer),
+    Answer(RunEffect, EffectAnswer),
+    FinishLanding(EffectAnswer),
     Arrive(usize),
     ArriveAgain(usize),
     Crash { landed: bool },
@@ -71,20 +71,20 @@ enum Act {
 
 /// How the world answers an effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Answer {
-    Well,
-    Badly,
+enum EffectAnswer {
+    Success,
+    Failure,
     /// The target has moved.
     Moved,
 }
 
-impl PartialEq for Node {
-    fn eq(&self, other: &Node) -> bool {
+impl PartialEq for RunNode {
+    fn eq(&self, other: &RunNode) -> bool {
         self.text == other.text
     }
 }
 
-impl Hash for Node {
+impl Hash for RunNode {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.text.hash(hasher);
     }
@@ -92,53 +92,53 @@ impl Hash for Node {
 
 macro_rules! reaches {
     ($name:literal, $ending:ident) => {
-        Property::sometimes($name, |_: &OneRun, node: &Node| {
+        Property::sometimes($name, |_: &OneRun, node: &RunNode| {
             let ended = node.run.legs.iter().filter_map(|leg| leg.sealed.as_ref());
-            ended.map(|outcome| outcome.ending).any(|ending| ending == Ending::$ending)
+            ended.map(|outcome| outcome.ending).any(|ending| ending == RunEnding::$ending)
         })
     };
 }
 
 impl Model for OneRun {
-    type State = Node;
-    type Action = Act;
+    type State = RunNode;
+    type Action = RunModelAction;
 
-    fn init_states(&self) -> Vec<Node> {
+    fn init_states(&self) -> Vec<RunNode> {
         let opened = begin();
         let mut worked = opened.clone();
-        worked.apply(&Act::End(Resolve::Accepted));
+        worked.apply(&RunModelAction::End(ManualOutcome::Accepted));
         worked.answer_all();
         let mut merging = worked.clone();
         let landing = merging.landing_effect().expect("work that was committed is landed");
-        merging.apply(&Act::Answer(landing, Answer::Well));
-        merging.apply(&Act::FinishLanding(Answer::Moved));
-        merging.apply(&Act::Arrive(0));
+        merging.apply(&RunModelAction::Answer(landing, EffectAnswer::Success));
+        merging.apply(&RunModelAction::FinishLanding(EffectAnswer::Moved));
+        merging.apply(&RunModelAction::Arrive(0));
         vec![opened, worked, merging]
     }
 
-    fn actions(&self, node: &Node, actions: &mut Vec<Act>) {
+    fn actions(&self, node: &RunNode, actions: &mut Vec<RunModelAction>) {
         actions.extend(node.possible());
     }
 
-    fn next_state(&self, node: &Node, act: Act) -> Option<Node> {
+    fn next_state(&self, node: &RunNode, act: RunModelAction) -> Option<RunNode> {
         let mut next = node.clone();
         next.apply(&act);
-        next.ends();
-        next.text = next.told();
+        next.check_ends();
+        next.text = next.state_text();
         Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("every law holds, and every run ends", |_, node: &Node| {
+            Property::always("every law holds, and every run ends", |_, node: &RunNode| {
                 node.broken.is_none()
             }),
             reaches!("completed", Completed),
             reaches!("failed", Failed),
             reaches!("cancelled", Cancelled),
-            Property::sometimes("landed, and cancelled all the same", |_, node: &Node| {
-                let outcome = node.run.leg().sealed.as_ref();
-                let cancelled = outcome.is_some_and(|one| one.ending == Ending::Cancelled);
+            Property::sometimes("landed, and cancelled all the same", |_, node: &RunNode| {
+                let outcome = node.run.attempt().sealed.as_ref();
+                let cancelled = outcome.is_some_and(|one| one.ending == RunEnding::Cancelled);
                 cancelled && !node.outside.landed.is_empty()
             }),
         ]
@@ -146,7 +146,7 @@ impl Model for OneRun {
 }
 
 #[test]
-fn every_order_of_events_around_a_cancel_keeps_the_laws() {
+fn all_event_orders_around_cancel_keep_the_laws() {
     let checker = OneRun.checker().threads(2).target_max_depth(DEPTH).spawn_bfs().join();
     println!(
         "{} states, {} of them different, depth {}",
@@ -162,122 +162,134 @@ fn every_order_of_events_around_a_cancel_keeps_the_laws() {
     }
 }
 
-impl Node {
-    fn possible(&self) -> Vec<Act> {
+impl RunNode {
+    fn possible(&self) -> Vec<RunModelAction> {
         let mut acts = Vec::new();
         if let Some(live) = self.live() {
             if !live.attempt().is_decided() {
-                acts.extend([Act::End(Resolve::Accepted), Act::End(Resolve::Failed)]);
+                acts.extend([
+                    RunModelAction::End(ManualOutcome::Accepted),
+                    RunModelAction::End(ManualOutcome::Failed),
+                ]);
             }
-            acts.extend(live.deadline().is_some().then_some(Act::Tick));
+            acts.extend(live.deadline().is_some().then_some(RunModelAction::Tick));
         }
         for effect in self.fresh_effects() {
-            acts.push(Act::Answer(effect.clone(), Answer::Well));
-            if matches!(effect, Effect::TakeHead(_)) {
-                acts.push(Act::Answer(effect, Answer::Badly));
+            acts.push(RunModelAction::Answer(effect.clone(), EffectAnswer::Success));
+            if matches!(effect, RunEffect::CommitLeftovers(_)) {
+                acts.push(RunModelAction::Answer(effect, EffectAnswer::Failure));
             }
         }
         if let Some(run) = &self.outside.landing {
-            acts.extend([Act::FinishLanding(Answer::Well), Act::FinishLanding(Answer::Badly)]);
-            acts.extend(run.steps.is_empty().then_some(Act::FinishLanding(Answer::Moved)));
+            acts.extend([
+                RunModelAction::FinishLanding(EffectAnswer::Success),
+                RunModelAction::FinishLanding(EffectAnswer::Failure),
+            ]);
+            acts.extend(
+                run.steps.is_empty().then_some(RunModelAction::FinishLanding(EffectAnswer::Moved)),
+            );
         }
-        acts.extend((0..self.outside.answers.len()).map(Act::Arrive));
-        let again = (0..self.outside.arrived.len()).map(Act::ArriveAgain);
+        acts.extend((0..self.outside.answers.len()).map(RunModelAction::Arrive));
+        let again = (0..self.outside.arrived.len()).map(RunModelAction::ArriveAgain);
         acts.extend(again.filter(|act| self.is_new(act)));
         if self.outside.crashes == 0 {
-            acts.push(Act::Crash { landed: false });
-            acts.extend(self.outside.landing.is_some().then_some(Act::Crash { landed: true }));
+            acts.push(RunModelAction::Crash { landed: false });
+            acts.extend(
+                self.outside.landing.is_some().then_some(RunModelAction::Crash { landed: true }),
+            );
         }
-        let open = self.run.decide(&Command::Cancel { because: String::new() }).is_ok();
-        acts.extend((open && self.outside.cancels < 2).then_some(Act::Cancel));
-        let again = self.run.legs.len() == 1 && self.run.decide(&Command::Resume).is_ok();
-        acts.extend(again.then_some(Act::Resume));
+        let open = self.run.decide(&RunCommand::Cancel { because: String::new() }).is_ok();
+        acts.extend((open && self.outside.cancels < 2).then_some(RunModelAction::Cancel));
+        let again = self.run.legs.len() == 1 && self.run.decide(&RunCommand::Resume).is_ok();
+        acts.extend(again.then_some(RunModelAction::Resume));
         acts
     }
 
     /// Whether an action changes anything. A rejected one does not.
-    fn is_new(&self, act: &Act) -> bool {
-        let Act::ArriveAgain(no) = act else { return true };
+    fn is_new(&self, act: &RunModelAction) -> bool {
+        let RunModelAction::ArriveAgain(no) = act else { return true };
         self.run.decide(&self.outside.arrived[*no]).is_ok()
     }
 
-    fn apply(&mut self, act: &Act) {
+    fn apply(&mut self, act: &RunModelAction) {
         match act {
-            Act::End(to) => {
-                let resolve = session::Command::Resolve { to: *to, because: String::new() };
+            RunModelAction::End(to) => {
+                let resolve = session::SessionCommand::Resolve { to: *to, because: String::new() };
                 if let Some(id) = self.live().map(|live| live.id) {
-                    self.tell_session(id, &resolve);
+                    self.apply_to_session(id, &resolve);
                 }
             }
-            Act::Tick => {
+            RunModelAction::Tick => {
                 self.now.mono_ms += 1;
                 if let Some(id) = self.live().map(|live| live.id) {
-                    self.tell_session(id, &session::Command::Tick);
+                    self.apply_to_session(id, &session::SessionCommand::Tick);
                 }
             }
-            Act::Answer(effect, answer) => self.answer(effect, *answer),
-            Act::FinishLanding(answer) => self.finish_landing(*answer),
-            Act::Arrive(no) => {
+            RunModelAction::Answer(effect, answer) => self.answer(effect, *answer),
+            RunModelAction::FinishLanding(answer) => self.finish_landing(*answer),
+            RunModelAction::Arrive(no) => {
                 let command = self.outside.answers.remove(*no);
                 self.outside.arrived.push(command.clone());
-                self.tell(&command);
+                self.apply_command(&command);
             }
-            Act::ArriveAgain(no) => {
+            RunModelAction::ArriveAgain(no) => {
                 let command = self.outside.arrived[*no].clone();
-                self.tell(&command);
+                self.apply_command(&command);
             }
-            Act::Crash { landed } => self.crash(*landed),
-            Act::Cancel => {
+            RunModelAction::Crash { landed } => self.crash(*landed),
+            RunModelAction::Cancel => {
                 self.outside.cancels += 1;
-                self.tell(&Command::Cancel { because: String::new() });
+                self.apply_command(&RunCommand::Cancel { because: String::new() });
             }
-            Act::Resume => self.tell(&Command::Resume),
+            RunModelAction::Resume => self.apply_command(&RunCommand::Resume),
         }
-        let owed: BTreeSet<String> = self.run.effects().iter().map(Effect::key).collect();
+        let owed: BTreeSet<String> = self.run.effects().iter().map(RunEffect::key).collect();
         self.outside.begun.retain(|key| owed.contains(key));
     }
 
-    fn answer(&mut self, effect: &Effect, answer: Answer) {
+    fn answer(&mut self, effect: &RunEffect, answer: EffectAnswer) {
         self.outside.begun.insert(effect.key());
         let command = match (effect, answer) {
-            (Effect::TakeHead(session), Answer::Badly) => {
-                Command::HeadFailed { session: *session, reason: String::new() }
+            (RunEffect::CommitLeftovers(session), EffectAnswer::Failure) => {
+                RunCommand::CommitFailed { session: *session, reason: String::new() }
             }
-            (Effect::TakeHead(session), Answer::Well | Answer::Moved) => {
+            (RunEffect::CommitLeftovers(session), EffectAnswer::Success | EffectAnswer::Moved) => {
                 let head = snapshot(&format!("t{}", self.run.sessions.len()));
-                Command::HeadTaken { session: *session, head, caveats: Default::default() }
+                RunCommand::CommitRecorded { session: *session, head, caveats: Default::default() }
             }
-            (Effect::Land { .. }, _) => {
+            (RunEffect::Land { .. }, _) => {
                 self.outside.landing = Some(Box::new(self.run.clone()));
                 return;
             }
-            (Effect::LookLanded { leg }, _) => {
+            (RunEffect::CheckLanded { leg }, _) => {
                 let head = self.run.head.as_ref().map(|head| head.commit.clone());
                 let found = head.filter(|commit| self.outside.landed.contains(&commit.0));
-                found.map_or(Command::LandOver { leg: *leg, pull: None }, landed)
+                found.map_or(RunCommand::LandingAborted { leg: *leg, pull: None }, landed)
             }
-            (Effect::WriteCard { leg }, _) => {
-                Command::CardWritten { leg: *leg, failure: None, changed: None }
+            (RunEffect::WriteReport { leg }, _) => {
+                RunCommand::ReportWritten { leg: *leg, failure: None, changed: None }
             }
             (
-                Effect::WatchPull { .. }
-                | Effect::RunHook(_)
-                | Effect::Bring { .. }
-                | Effect::MergeBatch { .. }
-                | Effect::Integrate { .. },
+                RunEffect::WatchPullRequest { .. }
+                | RunEffect::RunHook(_)
+                | RunEffect::MoveWorktree { .. }
+                | RunEffect::MergeBatch { .. }
+                | RunEffect::Integrate { .. },
                 _,
             ) => return self.broke("unexpected effect: a plan, a pull request or a hook"),
         };
         self.outside.answers.push(command);
     }
 
-    fn finish_landing(&mut self, answer: Answer) {
+    fn finish_landing(&mut self, answer: EffectAnswer) {
         let Some(run) = self.outside.landing.take() else { return };
-        let leg = run.leg().no;
+        let leg = run.attempt().no;
         let command = match answer {
-            Answer::Badly => Command::LandFailed { leg, reason: String::new() },
-            Answer::Moved => Command::TargetMoved { step: run.steps.len(), merge: merge() },
-            Answer::Well => match self.land(&run) {
+            EffectAnswer::Failure => RunCommand::LandingFailed { leg, reason: String::new() },
+            EffectAnswer::Moved => {
+                RunCommand::TargetMoved { step: run.steps.len(), merge: merge() }
+            }
+            EffectAnswer::Success => match self.land(&run) {
                 Some(commit) => landed(commit),
                 None => return,
             },
@@ -288,9 +300,9 @@ impl Node {
     /// Lands in the world. Never happens for a sealed run attempt.
     fn land(&mut self, run: &Run) -> Option<CommitId> {
         let commit = run.head.as_ref()?.commit.clone();
-        let leg = self.run.legs.iter().find(|leg| leg.no == run.leg().no)?;
+        let leg = self.run.legs.iter().find(|leg| leg.no == run.attempt().no)?;
         if let Some(outcome) = &leg.sealed {
-            let word = outcome.ending.word();
+            let word = outcome.ending.as_str();
             self.broke(&format!("work lands after its run was sealed as {word}"));
         }
         self.outside.landed.insert(commit.0.clone());
@@ -317,26 +329,28 @@ impl Node {
     }
 
     /// Returns the pending effects that were not started. Nothing is polled while a landing is in progress.
-    fn fresh_effects(&self) -> Vec<Effect> {
-        let free = |effect: &Effect| match effect {
-            Effect::Land { .. } | Effect::LookLanded { .. } => self.outside.landing.is_none(),
-            Effect::TakeHead(_)
-            | Effect::Bring { .. }
-            | Effect::MergeBatch { .. }
-            | Effect::Integrate { .. }
-            | Effect::WatchPull { .. }
-            | Effect::RunHook(_)
-            | Effect::WriteCard { .. } => true,
+    fn fresh_effects(&self) -> Vec<RunEffect> {
+        let free = |effect: &RunEffect| match effect {
+            RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => {
+                self.outside.landing.is_none()
+            }
+            RunEffect::CommitLeftovers(_)
+            | RunEffect::MoveWorktree { .. }
+            | RunEffect::MergeBatch { .. }
+            | RunEffect::Integrate { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::RunHook(_)
+            | RunEffect::WriteReport { .. } => true,
         };
-        let begun = |effect: &Effect| self.outside.begun.contains(&effect.key());
+        let begun = |effect: &RunEffect| self.outside.begun.contains(&effect.key());
         self.run.effects().into_iter().filter(|one| free(one) && !begun(one)).collect()
     }
 
-    fn landing_effect(&self) -> Option<Effect> {
-        self.fresh_effects().into_iter().find(|effect| matches!(effect, Effect::Land { .. }))
+    fn landing_effect(&self) -> Option<RunEffect> {
+        self.fresh_effects().into_iter().find(|effect| matches!(effect, RunEffect::Land { .. }))
     }
 
-    fn tell(&mut self, command: &Command) {
+    fn apply_command(&mut self, command: &RunCommand) {
         for event in self.run.decide(command).unwrap_or_default() {
             self.fold(&event);
         }
@@ -346,18 +360,18 @@ impl Node {
     fn fold(&mut self, event: &Event) {
         let before = self.run.clone();
         self.run.evolve(self.now, event);
-        let judged = self.watch.event(&before, event, &self.run);
+        let judged = self.watch.check_event(&before, event, &self.run);
         if let Err(law) = judged {
             self.broke(&law);
         }
     }
 
-    fn tell_session(&mut self, id: SessionId, command: &session::Command) {
+    fn apply_to_session(&mut self, id: SessionId, command: &session::SessionCommand) {
         self.try_session(id, command);
         self.follow();
     }
 
-    fn try_session(&mut self, id: SessionId, command: &session::Command) -> bool {
+    fn try_session(&mut self, id: SessionId, command: &session::SessionCommand) -> bool {
         let now = self.now;
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let Ok(events) = session.decide(command, now) else { return false };
@@ -374,25 +388,25 @@ impl Node {
     fn follow(&mut self) {
         for _ in 0..50 {
             let sessions = &self.sessions;
-            match self.run.advance(&Around {
+            match self.run.advance(&RunAdvanceContext {
                 now: self.now,
-                elsewhere: 0,
-                look: &|id| sessions.get(&id),
+                other_agents: 0,
+                session: &|id| sessions.get(&id),
             }) {
-                None => return self.rest(),
-                Some(Step::Event(event)) => self.fold(&event),
-                Some(Step::With(event, Order::Open(id, spec))) => {
+                None => return self.check_settled(),
+                Some(RunStep::Event(event)) => self.fold(&event),
+                Some(RunStep::EventAndOrder(event, SessionOrder::Open(id, spec))) => {
                     let session = Session::open(id, self.now, &SessionOpened { spec });
                     self.sessions.insert(id, session);
                     self.fold(&event);
                 }
-                Some(Step::With(event, Order::Tell(id, command))) => {
+                Some(RunStep::EventAndOrder(event, SessionOrder::Command(id, command))) => {
                     if !self.try_session(id, &command) {
                         return self.broke("a session rejects a command it was expected to accept");
                     }
                     self.fold(&event);
                 }
-                Some(Step::Tell(id, command)) => {
+                Some(RunStep::Command(id, command)) => {
                     if !self.try_session(id, &command) {
                         return;
                     }
@@ -402,21 +416,21 @@ impl Node {
         self.broke("the run does not settle");
     }
 
-    fn rest(&mut self) {
+    fn check_settled(&mut self) {
         let sessions = &self.sessions;
-        if let Err(law) = self.watch.rest(&self.run, self.now, 0, |id| sessions.get(&id)) {
+        if let Err(law) = self.watch.check_settled(&self.run, self.now, 0, |id| sessions.get(&id)) {
             self.broke(&law);
         }
     }
 
     /// From any state, honest answers bring the run to its end.
-    fn ends(&mut self) {
+    fn check_ends(&mut self) {
         let mut ahead = self.clone();
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_HONEST_ANSWERS {
             if ahead.run.is_closed() || ahead.broken.is_some() {
                 break;
             }
-            ahead.go_on_honestly();
+            ahead.answer_honestly();
         }
         match (&ahead.broken, ahead.run.is_closed()) {
             (Some(law), _) => self.broke(&format!("ahead: {law}")),
@@ -425,14 +439,16 @@ impl Node {
         }
     }
 
-    fn go_on_honestly(&mut self) {
+    fn answer_honestly(&mut self) {
         let undecided = self.live().map(|live| !live.attempt().is_decided());
         let act = match (self.fresh_effects().into_iter().next(), undecided) {
-            _ if !self.outside.answers.is_empty() => Act::Arrive(0),
-            _ if self.outside.landing.is_some() => Act::FinishLanding(Answer::Well),
-            (Some(effect), _) => Act::Answer(effect, Answer::Well),
-            (None, Some(true)) => Act::End(Resolve::Accepted),
-            (None, Some(false) | None) => Act::Tick,
+            _ if !self.outside.answers.is_empty() => RunModelAction::Arrive(0),
+            _ if self.outside.landing.is_some() => {
+                RunModelAction::FinishLanding(EffectAnswer::Success)
+            }
+            (Some(effect), _) => RunModelAction::Answer(effect, EffectAnswer::Success),
+            (None, Some(true)) => RunModelAction::End(ManualOutcome::Accepted),
+            (None, Some(false) | None) => RunModelAction::Tick,
         };
         self.apply(&act);
     }
@@ -440,18 +456,18 @@ impl Node {
     /// Delivers every pending answer, except that of a landing.
     fn answer_all(&mut self) {
         for effect in self.fresh_effects() {
-            if !matches!(effect, Effect::Land { .. }) {
-                self.apply(&Act::Answer(effect, Answer::Well));
-                self.apply(&Act::Arrive(0));
+            if !matches!(effect, RunEffect::Land { .. }) {
+                self.apply(&RunModelAction::Answer(effect, EffectAnswer::Success));
+                self.apply(&RunModelAction::Arrive(0));
             }
         }
     }
 
-    fn told(&self) -> String {
+    fn state_text(&self) -> String {
         let run = serde_json::to_string(&self.run).expect("a run has string keys only");
         let sessions: Vec<String> = self.sessions.values().map(whole).collect();
-        let landing = self.outside.landing.as_ref().map(|run| (run.leg().no, run.steps.len()));
-        let Outside { landed, begun, answers, arrived, crashes, cancels, .. } = &self.outside;
+        let landing = self.outside.landing.as_ref().map(|run| (run.attempt().no, run.steps.len()));
+        let OutsideState { landed, begun, answers, arrived, crashes, cancels, .. } = &self.outside;
         let outside = (landed, begun, landing, answers, arrived, crashes, cancels);
         format!("{run}{sessions:?}{outside:?}{:?}", self.broken)
     }
@@ -461,27 +477,27 @@ fn whole(session: &Session) -> String {
     serde_json::to_string(session).expect("a session has string keys only")
 }
 
-fn begin() -> Node {
+fn begin() -> RunNode {
     let now = Moment { wall_ms: 0, mono_ms: 0 };
     let run =
         Run::open(RunId(uuid::Uuid::from_u128(0x100)), now, &RunOpened { spec: Box::new(spec()) });
-    let watch = RunWatch::of(&run).expect("it was just opened");
-    let mut node = Node {
+    let watch = RunWatch::start(&run).expect("it was just opened");
+    let mut node = RunNode {
         run,
         sessions: BTreeMap::new(),
         now,
         watch,
-        outside: Outside::default(),
+        outside: OutsideState::default(),
         broken: None,
         text: String::new(),
     };
     node.follow();
-    node.text = node.told();
+    node.text = node.state_text();
     node
 }
 
-fn landed(commit: CommitId) -> Command {
-    Command::Landed { branch: "main".to_owned(), commit, merged: true }
+fn landed(commit: CommitId) -> RunCommand {
+    RunCommand::Landed { branch: "main".to_owned(), commit, merged: true }
 }
 
 fn merge() -> Box<LandStep> {
@@ -505,24 +521,24 @@ fn spec() -> RunSpec {
         spec: None,
         project: "/p".to_owned(),
         cwd: "/p".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("t0"), remote: None },
+        target: RunTarget { branch: Some("main".to_owned()), base: snapshot("t0"), remote: None },
         worktrees: "/w".to_owned(),
         branch: "provost/m".to_owned(),
-        agent: Agent {
+        agent: AgentSpec {
             name: "m".to_owned(),
             driver: Driver::Jsonl,
             argv: vec!["a".to_owned()],
             env: Default::default(),
             pass_env: Vec::new(),
             own_env: Vec::new(),
-            input: Input::Closed,
+            input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
             carried: Default::default(),
         },
         triage: false,
-        planning: Planning::default(),
-        reviews: Reviews {
+        planning: PlanningSpec::default(),
+        reviews: ReviewModes {
             plan: ReviewMode::Off,
             task: ReviewMode::Off,
             whole: ReviewMode::Off,

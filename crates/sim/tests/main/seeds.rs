@@ -6,57 +6,57 @@
 use provost_sim::{Faults, simulate};
 
 #[test]
-fn seed_659_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_no_check_waiting() {
+fn seed_659_holder_death_after_exit_blocks_no_check() {
     holds(659);
 }
 
 #[test]
-fn seed_2294_a_place_that_failed_and_is_owed_again_in_one_commit_is_prepared_again() {
+fn seed_2294_failed_worktree_is_prepared_again() {
     holds(2294);
 }
 
 #[test]
-fn seed_23504_work_that_a_person_accepted_is_completed_though_its_checks_did_not_run() {
+fn seed_23504_accepted_work_completes_without_checks() {
     holds(23504);
 }
 
 #[test]
-fn seed_15_a_snapshot_told_twice_does_not_confirm_itself() {
+fn seed_15_repeated_snapshot_confirms_nothing() {
     holds(15);
 }
 
 #[test]
-fn seed_618_a_report_of_an_older_launch_is_recorded_only() {
+fn seed_618_older_launch_report_is_only_recorded() {
     holds(618);
 }
 
 #[test]
-fn seed_205_a_late_receipt_is_evidence_for_its_own_tree_only() {
+fn seed_205_late_receipt_counts_for_its_tree_only() {
     holds(205);
 }
 
 #[test]
-fn seed_94244_an_errand_of_a_run_that_was_stopped_keeps_no_room_from_other_runs() {
+fn seed_94244_stopped_run_frees_its_agent_slots() {
     holds(94_244);
 }
 
 #[test]
-fn seed_37236_an_agent_with_a_person_at_its_screen_holds_up_no_task_after_its_own() {
+fn seed_37236_attended_agent_blocks_no_later_task() {
     holds(37_236);
 }
 
 #[test]
-fn seed_2153_a_continuation_that_arrives_late_begins_nothing_of_the_next_loop() {
+fn seed_2153_late_continuation_skips_next_loop() {
     holds(2153);
 }
 
 #[test]
-fn seed_2913_what_was_for_somebody_who_left_does_not_come_back_to_wait_for_ever() {
+fn seed_2913_messages_of_retired_member_do_not_return() {
     holds(2913);
 }
 
 #[test]
-fn seed_1698_effect_given_up_and_owed_again_in_one_commit_is_begun_anew() {
+fn seed_1698_cancelled_and_renewed_effect_restarts() {
     holds(1698);
 }
 

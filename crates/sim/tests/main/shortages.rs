@@ -5,7 +5,7 @@ use provost_sim::{Faults, simulate};
 use crate::depth::is_whole;
 
 #[test]
-fn shortages_change_no_ending() {
+fn shortages_keep_outcomes() {
     let (mut waits, seeds) = (0, if is_whole() { 1_000 } else { 150 });
     for seed in 0..seeds {
         let calm = simulate(seed, Faults::NONE);

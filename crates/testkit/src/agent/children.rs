@@ -10,22 +10,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::args::GRANDCHILD;
-use super::play::LONGEST_LIFE;
+use super::play::MAX_LIFE;
 use super::{Error, files};
 use crate::clock::pause;
-use crate::scenario::{Kind, Spawn, render};
+use crate::scenario::{GrandchildKind, SpawnStep, render};
 
 /// Starts a program with TERM ignored: an ignored signal stays ignored across `exec`.
 const TRAP_TERM: &str = r#"trap "" TERM; exec "$@""#;
 
 /// The settings of a grandchild.
 pub(super) struct Grandchild {
-    pub(super) stance: Stance,
+    pub(super) stance: GrandchildMode,
     pub(super) life: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stance {
+pub(super) enum GrandchildMode {
     Sleep,
     Setsid,
     /// The intermediate process: starts the real grandchild and exits at once.
@@ -33,7 +33,10 @@ pub(super) enum Stance {
 }
 
 /// Starts the grandchildren and waits until each is set up.
-pub(super) fn spawn(spawn: &Spawn, known: &BTreeMap<String, String>) -> Result<Vec<Child>, Error> {
+pub(super) fn spawn(
+    spawn: &SpawnStep,
+    known: &BTreeMap<String, String>,
+) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for _ in 0..spawn.count {
         let (pid, child) = spawn_one(spawn.kind, spawn.life())?;
@@ -46,19 +49,19 @@ pub(super) fn spawn(spawn: &Spawn, known: &BTreeMap<String, String>) -> Result<V
 }
 
 /// Runs a grandchild.
-pub(super) fn live(grandchild: &Grandchild) -> Result<(), Error> {
+pub(super) fn run_grandchild(grandchild: &Grandchild) -> Result<(), Error> {
     match grandchild.stance {
-        Stance::Middle => return start_orphan(grandchild.life),
-        Stance::Setsid => {
+        GrandchildMode::Middle => return start_orphan(grandchild.life),
+        GrandchildMode::Setsid => {
             rustix::process::setsid()
                 .map_err(|error| Error::io("leave the process session")(error.into()))?;
         }
-        Stance::Sleep => {}
+        GrandchildMode::Sleep => {}
     }
     io::stderr()
         .write_all(format!("{}\n", std::process::id()).as_bytes())
         .map_err(Error::io("print the pid"))?;
-    pause(grandchild.life.min(LONGEST_LIFE));
+    pause(grandchild.life.min(MAX_LIFE));
     Ok(())
 }
 
@@ -71,27 +74,33 @@ pub(super) fn ignoring_term<S: AsRef<OsStr>>(args: &[S]) -> Result<Command, Erro
 }
 
 /// Starts one grandchild. Returns its pid, and its handle if it is a child of this process.
-fn spawn_one(kind: Kind, life: Duration) -> Result<(u32, Option<Child>), Error> {
+fn spawn_one(kind: GrandchildKind, life: Duration) -> Result<(u32, Option<Child>), Error> {
     let mut command = command(kind, life)?;
     command.stdin(Stdio::null()).stderr(Stdio::piped());
-    command.stdout(if kind == Kind::HoldStdout { Stdio::inherit() } else { Stdio::null() });
+    command.stdout(if kind == GrandchildKind::HoldStdout {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
+    });
     let mut child = command.spawn().map_err(Error::io("start a grandchild"))?;
-    let pid = said_pid(&mut child)?;
-    if kind == Kind::DoubleFork {
+    let pid = read_pid(&mut child)?;
+    if kind == GrandchildKind::DoubleFork {
         child.wait().map_err(Error::io("reap the intermediate process"))?;
         return Ok((pid, None));
     }
     Ok((pid, Some(child)))
 }
 
-fn command(kind: Kind, life: Duration) -> Result<Command, Error> {
+fn command(kind: GrandchildKind, life: Duration) -> Result<Command, Error> {
     let stance = match kind {
-        Kind::Sleep | Kind::IgnoreTerm | Kind::HoldStdout => Stance::Sleep,
-        Kind::Setsid => Stance::Setsid,
-        Kind::DoubleFork => Stance::Middle,
+        GrandchildKind::Sleep | GrandchildKind::IgnoreTerm | GrandchildKind::HoldStdout => {
+            GrandchildMode::Sleep
+        }
+        GrandchildKind::Setsid => GrandchildMode::Setsid,
+        GrandchildKind::DoubleFork => GrandchildMode::Middle,
     };
     let args = [GRANDCHILD.to_owned(), stance.name().to_owned(), life.as_secs().to_string()];
-    if kind == Kind::IgnoreTerm {
+    if kind == GrandchildKind::IgnoreTerm {
         return ignoring_term(&args);
     }
     let mut command =
@@ -100,7 +109,7 @@ fn command(kind: Kind, life: Duration) -> Result<Command, Error> {
     Ok(command)
 }
 
-fn said_pid(child: &mut Child) -> Result<u32, Error> {
+fn read_pid(child: &mut Child) -> Result<u32, Error> {
     let mut line = String::new();
     if let Some(stderr) = child.stderr.take() {
         BufReader::new(stderr).read_line(&mut line).map_err(Error::io("read from a grandchild"))?;
@@ -112,12 +121,13 @@ fn said_pid(child: &mut Child) -> Result<u32, Error> {
 
 /// Starts the real grandchild, which prints its pid on the same pipe, and detaches it.
 fn start_orphan(life: Duration) -> Result<(), Error> {
-    let orphan = command(Kind::Sleep, life)?.spawn().map_err(Error::io("start an orphan"))?;
+    let orphan =
+        command(GrandchildKind::Sleep, life)?.spawn().map_err(Error::io("start an orphan"))?;
     drop(orphan);
     Ok(())
 }
 
-impl Stance {
+impl GrandchildMode {
     const ALL: [Self; 3] = [Self::Sleep, Self::Setsid, Self::Middle];
 
     fn name(self) -> &'static str {

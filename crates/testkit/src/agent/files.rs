@@ -10,14 +10,14 @@ use std::time::Duration;
 use super::Error;
 use super::play::expect_exit;
 use crate::clock::{Deadline, pause};
-use crate::scenario::Expect;
+use crate::scenario::ExpectedExit;
 
 /// Poll interval for an awaited file.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
-    let written = match appear(Path::new(path), content) {
+    let written = match create_atomically(Path::new(path), content) {
         Ok(()) => Ok(()),
         Err(error) if is_there(&error) => fs::write(path, content),
         Err(error) => Err(error),
@@ -28,7 +28,7 @@ pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
 /// Appends to a file and creates it if necessary; without content this is `touch`.
 pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
-    let added = match appear(Path::new(path), content) {
+    let added = match create_atomically(Path::new(path), content) {
         Ok(()) => Ok(()),
         Err(error) if is_there(&error) => {
             let file = OpenOptions::new().append(true).open(path);
@@ -40,7 +40,7 @@ pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
 }
 
 /// Creates a new file atomically with its content: tests wait for files, and must not read one that is still empty.
-fn appear(path: &Path, content: &str) -> io::Result<()> {
+fn create_atomically(path: &Path, content: &str) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
@@ -89,7 +89,7 @@ pub(super) fn wait_file(path: &str, within: Duration) -> Result<(), Error> {
         if deadline.passed() {
             return Err(Error::Step(format!("see {path} within {} ms", within.as_millis())));
         }
-        pause(LOOK_EVERY);
+        pause(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -114,5 +114,5 @@ fn git(args: &[&str]) -> Result<(), Error> {
     ];
     let status =
         Command::new("git").args(identity).args(args).status().map_err(Error::io("run git"))?;
-    expect_exit("git", status.code(), Expect::Code(0))
+    expect_exit("git", status.code(), ExpectedExit::Code(0))
 }

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use args::Invocation;
+use args::AgentInvocation;
 pub use screen::{THREAD, VERSION};
 
 /// The exit code for bad usage and for a file that is not a scenario.
@@ -52,21 +52,23 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match args::parse(args).and_then(run) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-fn run(invocation: Invocation) -> Result<u8, Error> {
+fn run(invocation: AgentInvocation) -> Result<u8, Error> {
     match invocation {
-        Invocation::Play(play) => play::play(&play),
-        Invocation::Grandchild(grandchild) => children::live(&grandchild).map(|()| 0),
-        Invocation::LateReport(late) => report::report_after_eof(&late).map(|()| 0),
+        AgentInvocation::Play(play) => play::play(&play),
+        AgentInvocation::Grandchild(grandchild) => {
+            children::run_grandchild(&grandchild).map(|()| 0)
+        }
+        AgentInvocation::LateReport(late) => report::report_after_eof(&late).map(|()| 0),
     }
 }
 
-fn complain(error: &Error) {
+fn print_error(error: &Error) {
     let mut text = format!("scripted-agent: failed to {error}");
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

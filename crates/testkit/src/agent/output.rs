@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 use serde_json::{Map, Value};
 
 use super::Error;
-use crate::scenario::{Channel, Flood, Forgery, OneLine, render, write_flood};
+use crate::scenario::{Flood, Forgery, OneLine, OutputChannel, render, write_flood};
 
 /// The write size of large outputs.
 const CHUNK: usize = 64 * 1024;
@@ -107,10 +107,10 @@ fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::io("write to stdout"))
 }
 
-fn writer(channel: Channel) -> Box<dyn Write> {
+fn writer(channel: OutputChannel) -> Box<dyn Write> {
     match channel {
-        Channel::Stdout => Box::new(io::stdout()),
-        Channel::Stderr => Box::new(io::stderr()),
+        OutputChannel::Stdout => Box::new(io::stdout()),
+        OutputChannel::Stderr => Box::new(io::stderr()),
     }
 }
 

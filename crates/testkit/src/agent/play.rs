@@ -8,32 +8,34 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::args::{FROM_STEP, Play, VARS};
-use super::input::Input;
+use super::args::{FROM_STEP, PlayArgs, VARS};
+use super::input::ScriptInput;
 use super::{Error, children, files, output, report, screen};
 use crate::clock::pause;
-use crate::scenario::{self, Action, Expect, OnEof, Repeat, Run, Scenario, Step};
+use crate::scenario::{
+    self, AgentScenario, ExpectedExit, OnEof, RepeatStep, RunCommandStep, ScenarioStep, StepAction,
+};
 
 /// The maximum life of an agent or a grandchild, so that a forgotten one exits by itself.
-pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(3600);
+pub(super) const MAX_LIFE: Duration = Duration::from_secs(3600);
 
-pub(super) fn play(play: &Play) -> Result<u8, Error> {
+pub(super) fn play(play: &PlayArgs) -> Result<u8, Error> {
     let scenario = load(play)?;
     // An agent that reads keys needs raw mode from the start, before it appears ready for input.
-    if scenario.steps.iter().any(|step| matches!(step.action, Action::ReadKeys(_))) {
-        screen::take_keys()?;
+    if scenario.steps.iter().any(|step| matches!(step.action, StepAction::ReadKeys(_))) {
+        screen::enter_raw_mode()?;
     }
-    let mut player = Player::new(play);
+    let mut player = ScenarioPlayer::new(play);
     for (index, step) in scenario.steps.iter().enumerate().skip(play.from_step) {
         player.next_step = index + 1;
-        if let Flow::End(code) = player.step(step)? {
+        if let StepFlow::End(code) = player.step(step)? {
             return Ok(code);
         }
     }
     Ok(0)
 }
 
-fn load(play: &Play) -> Result<Scenario, Error> {
+fn load(play: &PlayArgs) -> Result<AgentScenario, Error> {
     let name = &play.scenario;
     let text = match name.strip_prefix("sample:") {
         Some(sample) => {
@@ -54,26 +56,26 @@ fn load(play: &Play) -> Result<Scenario, Error> {
         .map_err(|source| Error::Scenario { name: name.clone(), source })
 }
 
-enum Flow {
+enum StepFlow {
     Next,
     End(u8),
 }
 
-struct Player<'a> {
-    play: &'a Play,
+struct ScenarioPlayer<'a> {
+    play: &'a PlayArgs,
     next_step: usize,
     launch_no: u32,
     /// The values of the runtime placeholders.
     known: BTreeMap<String, String>,
-    input: Input,
+    input: ScriptInput,
     /// Kept unreaped, as agents do.
     children: Vec<Child>,
     /// Closing these notifies the late reporters that this process has exited.
     lifelines: Vec<PipeWriter>,
 }
 
-impl<'a> Player<'a> {
-    fn new(play: &'a Play) -> Self {
+impl<'a> ScenarioPlayer<'a> {
+    fn new(play: &'a PlayArgs) -> Self {
         let launch_no = launch_no();
         let known = [
             ("input", String::new()),
@@ -83,99 +85,99 @@ impl<'a> Player<'a> {
         let mut known: BTreeMap<_, _> = known.map(|(name, value)| (name.to_owned(), value)).into();
         known.insert("pid".to_owned(), std::process::id().to_string());
         known.insert("n".to_owned(), "1".to_owned());
-        let (input, children, lifelines) = (Input::default(), Vec::new(), Vec::new());
+        let (input, children, lifelines) = (ScriptInput::default(), Vec::new(), Vec::new());
         Self { play, next_step: 0, launch_no, known, input, children, lifelines }
     }
 
-    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
+    fn step(&mut self, step: &ScenarioStep) -> Result<StepFlow, Error> {
         match step.if_launch {
-            Some(launch) if launch != self.launch_no => Ok(Flow::Next),
+            Some(launch) if launch != self.launch_no => Ok(StepFlow::Next),
             _ => self.act(&step.action),
         }
     }
 
-    fn act(&mut self, action: &Action) -> Result<Flow, Error> {
+    fn act(&mut self, action: &StepAction) -> Result<StepFlow, Error> {
         let known = &self.known;
         let text = |text: &str| scenario::render(text, known);
         match action {
-            Action::Say(line) => output::say(&text(line))?,
-            Action::Err(line) => output::err(&text(line))?,
-            Action::Raw(bytes) => output::raw(&bytes.0)?,
-            Action::Emit(object) => output::emit(object, known)?,
-            Action::Forge(forgery) => output::forge(*forgery)?,
-            Action::Flood(flood) => output::flood(flood)?,
-            Action::OneLine(line) => output::one_line(line)?,
-            Action::CloseStdout(_) => output::close_stdout()?,
-            Action::Report(wanted) => report::report(wanted, known)?,
-            Action::ReportAfterExit(late) => {
+            StepAction::Say(line) => output::say(&text(line))?,
+            StepAction::Err(line) => output::err(&text(line))?,
+            StepAction::Raw(bytes) => output::raw(&bytes.0)?,
+            StepAction::Emit(object) => output::emit(object, known)?,
+            StepAction::Forge(forgery) => output::forge(*forgery)?,
+            StepAction::Flood(flood) => output::flood(flood)?,
+            StepAction::OneLine(line) => output::one_line(line)?,
+            StepAction::CloseStdout(_) => output::close_stdout()?,
+            StepAction::Report(wanted) => report::report(wanted, known)?,
+            StepAction::ReportAfterExit(late) => {
                 let (child, lifeline) = report::report_after_exit(late, known)?;
                 self.children.push(child);
                 self.lifelines.push(lifeline);
             }
-            Action::Write(file) => files::write(&text(&file.path), &text(&file.content))?,
-            Action::Append(file) => files::append(&text(&file.path), &text(&file.content))?,
-            Action::Delete(path) => files::delete(&text(path))?,
-            Action::Mkdir(path) => files::mkdir(&text(path))?,
-            Action::Touch(path) => files::append(&text(path), "")?,
-            Action::EnvDump(path) => files::env_dump(&text(path))?,
-            Action::GitCommit(message) => files::git_commit(&text(message))?,
-            Action::Run(run) => run_command(run, known)?,
-            Action::SleepMs(ms) => pause(Duration::from_millis(*ms).min(LONGEST_LIFE)),
-            Action::WaitFile(wait) => {
+            StepAction::Write(file) => files::write(&text(&file.path), &text(&file.content))?,
+            StepAction::Append(file) => files::append(&text(&file.path), &text(&file.content))?,
+            StepAction::Delete(path) => files::delete(&text(path))?,
+            StepAction::Mkdir(path) => files::mkdir(&text(path))?,
+            StepAction::Touch(path) => files::append(&text(path), "")?,
+            StepAction::EnvDump(path) => files::env_dump(&text(path))?,
+            StepAction::GitCommit(message) => files::git_commit(&text(message))?,
+            StepAction::Run(run) => run_command(run, known)?,
+            StepAction::SleepMs(ms) => pause(Duration::from_millis(*ms).min(MAX_LIFE)),
+            StepAction::WaitFile(wait) => {
                 files::wait_file(&text(&wait.path), Duration::from_millis(wait.within_ms))?
             }
-            Action::WaitInput(wait) => return self.wait_input(&wait.wanted.kind, wait.on_eof),
-            Action::ReadLine(read) => return self.read_line(read.on_eof),
-            Action::Record(line) => screen::record(line, known)?,
-            Action::Hook(said) => screen::hook(said, known)?,
-            Action::ReadKeys(_) => return self.read_keys(),
-            Action::Spawn(spawn) => self.children.extend(children::spawn(spawn, known)?),
-            Action::IgnoreTerm(_) => return Err(self.replace_self()),
-            Action::Hang(_) => pause(LONGEST_LIFE),
-            Action::Exit(code) => return Ok(Flow::End(*code)),
-            Action::Die(signal) => return Err(die(*signal)),
-            Action::Repeat(repeat) => return self.repeat(repeat),
+            StepAction::WaitInput(wait) => return self.wait_input(&wait.wanted.kind, wait.on_eof),
+            StepAction::ReadLine(read) => return self.read_line(read.on_eof),
+            StepAction::Record(line) => screen::record(line, known)?,
+            StepAction::Hook(said) => screen::hook(said, known)?,
+            StepAction::ReadKeys(_) => return self.read_keys(),
+            StepAction::Spawn(spawn) => self.children.extend(children::spawn(spawn, known)?),
+            StepAction::IgnoreTerm(_) => return Err(self.replace_self()),
+            StepAction::Hang(_) => pause(MAX_LIFE),
+            StepAction::Exit(code) => return Ok(StepFlow::End(*code)),
+            StepAction::Die(signal) => return Err(die(*signal)),
+            StepAction::Repeat(repeat) => return self.repeat(repeat),
         }
-        Ok(Flow::Next)
+        Ok(StepFlow::Next)
     }
 
-    fn repeat(&mut self, repeat: &Repeat) -> Result<Flow, Error> {
+    fn repeat(&mut self, repeat: &RepeatStep) -> Result<StepFlow, Error> {
         for n in 1..=repeat.times {
             for step in &repeat.steps {
                 self.known.insert("n".to_owned(), n.to_string());
-                if let Flow::End(code) = self.step(step)? {
-                    return Ok(Flow::End(code));
+                if let StepFlow::End(code) = self.step(step)? {
+                    return Ok(StepFlow::End(code));
                 }
             }
         }
-        Ok(Flow::Next)
+        Ok(StepFlow::Next)
     }
 
-    fn wait_input(&mut self, kind: &str, on_eof: OnEof) -> Result<Flow, Error> {
+    fn wait_input(&mut self, kind: &str, on_eof: OnEof) -> Result<StepFlow, Error> {
         match self.input.next_of(kind)? {
             Some(message) => {
                 self.known.insert("input".to_owned(), message.text);
                 self.known.insert("input_key".to_owned(), message.key);
-                Ok(Flow::Next)
+                Ok(StepFlow::Next)
             }
             None => Ok(at_eof(on_eof)),
         }
     }
 
-    fn read_line(&mut self, on_eof: OnEof) -> Result<Flow, Error> {
+    fn read_line(&mut self, on_eof: OnEof) -> Result<StepFlow, Error> {
         match self.input.next_line()? {
             Some(line) => {
                 self.known.insert("input".to_owned(), line);
-                Ok(Flow::Next)
+                Ok(StepFlow::Next)
             }
             None => Ok(at_eof(on_eof)),
         }
     }
 
-    fn read_keys(&mut self) -> Result<Flow, Error> {
-        let Some(keys) = screen::read_keys()? else { return Ok(Flow::End(0)) };
+    fn read_keys(&mut self) -> Result<StepFlow, Error> {
+        let Some(keys) = screen::read_keys()? else { return Ok(StepFlow::End(0)) };
         self.known.insert("input".to_owned(), keys);
-        Ok(Flow::Next)
+        Ok(StepFlow::Next)
     }
 
     /// Becomes the same agent with TERM ignored, at the next step; returns only if that failed.
@@ -195,14 +197,14 @@ impl<'a> Player<'a> {
     }
 }
 
-fn at_eof(on_eof: OnEof) -> Flow {
+fn at_eof(on_eof: OnEof) -> StepFlow {
     match on_eof {
-        OnEof::Exit(code) => Flow::End(code),
-        OnEof::Continue => Flow::Next,
+        OnEof::Exit(code) => StepFlow::End(code),
+        OnEof::Continue => StepFlow::Next,
     }
 }
 
-fn run_command(run: &Run, known: &BTreeMap<String, String>) -> Result<(), Error> {
+fn run_command(run: &RunCommandStep, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let argv: Vec<String> = run.argv.iter().map(|word| scenario::render(word, known)).collect();
     let [program, args @ ..] = argv.as_slice() else {
         return Err(Error::Step("run a command: `run` is empty".to_owned()));
@@ -213,16 +215,20 @@ fn run_command(run: &Run, known: &BTreeMap<String, String>) -> Result<(), Error>
 }
 
 /// Compares an exit code with the one that the scenario expects.
-pub(super) fn expect_exit(program: &str, code: Option<i32>, expected: Expect) -> Result<(), Error> {
+pub(super) fn expect_exit(
+    program: &str,
+    code: Option<i32>,
+    expected: ExpectedExit,
+) -> Result<(), Error> {
     match expected {
-        Expect::Code(wanted) if code != Some(wanted) => {
+        ExpectedExit::Code(wanted) if code != Some(wanted) => {
             let was = code.map_or_else(
                 || "was killed by a signal".to_owned(),
                 |code| format!("exited with {code}"),
             );
             Err(Error::Step(format!("see {program} exit with {wanted}: it {was}")))
         }
-        Expect::Code(_) | Expect::Any => Ok(()),
+        ExpectedExit::Code(_) | ExpectedExit::Any => Ok(()),
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::args::LATE_REPORT;
 use super::children::ignoring_term;
-use super::play::{LONGEST_LIFE, expect_exit};
+use super::play::{MAX_LIFE, expect_exit};
 use super::{Error, files};
 use crate::clock::pause;
-use crate::scenario::{Expect, LateReport, Report, render};
+use crate::scenario::{ExpectedExit, LateReport, ReportStep, render};
 
 /// The settings of the grandchild that makes a late report.
-pub(super) struct Late {
+pub(super) struct LateReportArgs {
     pub(super) after: Duration,
     pub(super) reply_to: Option<String>,
     /// The arguments after `provost`.
@@ -22,7 +22,7 @@ pub(super) struct Late {
 }
 
 /// Reports now; prints nothing unless the exit code is unexpected.
-pub(super) fn report(wanted: &Report, known: &BTreeMap<String, String>) -> Result<(), Error> {
+pub(super) fn report(wanted: &ReportStep, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let text = |text: &String| render(text, known);
     let mut argv = argv(&text(&wanted.claim), wanted.message.as_ref().map(text));
     argv.extend(wanted.args.iter().map(text));
@@ -48,10 +48,10 @@ pub(super) fn report_after_exit(
 }
 
 /// Runs the late reporter: waits for the end of stdin, then reports.
-pub(super) fn report_after_eof(late: &Late) -> Result<(), Error> {
+pub(super) fn report_after_eof(late: &LateReportArgs) -> Result<(), Error> {
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(Error::io("wait for the agent's end"))?;
-    pause(late.after.min(LONGEST_LIFE));
-    run_provost(&late.argv, late.reply_to.as_deref(), Expect::Any)
+    pause(late.after.min(MAX_LIFE));
+    run_provost(&late.argv, late.reply_to.as_deref(), ExpectedExit::Any)
 }
 
 fn argv(claim: &str, message: Option<String>) -> Vec<String> {
@@ -62,7 +62,11 @@ fn argv(claim: &str, message: Option<String>) -> Vec<String> {
     argv
 }
 
-fn run_provost(argv: &[String], reply_to: Option<&str>, expected: Expect) -> Result<(), Error> {
+fn run_provost(
+    argv: &[String],
+    reply_to: Option<&str>,
+    expected: ExpectedExit,
+) -> Result<(), Error> {
     let output = Command::new(provost())
         .args(argv)
         .stdin(Stdio::null())

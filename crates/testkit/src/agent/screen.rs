@@ -13,7 +13,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Map, Value, json};
 
 use super::{Error, files, output::filled_in, report::provost};
-use crate::scenario::Record;
+use crate::scenario::RolloutStep;
 
 /// The thread id of the agent's own conversation.
 pub const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
@@ -25,7 +25,7 @@ const PASTE_BEGINS: &str = "\x1b[200~";
 const PASTE_ENDS: &str = "\x1b[201~";
 
 /// Appends a line to the rollout of a conversation, which starts with its metadata.
-pub(super) fn record(record: &Record, known: &BTreeMap<String, String>) -> Result<(), Error> {
+pub(super) fn record(record: &RolloutStep, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let thread = record.thread.as_deref().unwrap_or(THREAD);
     let path = rollout(thread);
     let mut text = String::new();
@@ -64,7 +64,7 @@ pub(super) fn hook(
 }
 
 /// Puts the terminal into raw mode: each key arrives at once, without echo.
-pub(super) fn take_keys() -> Result<(), Error> {
+pub(super) fn enter_raw_mode() -> Result<(), Error> {
     let stdin = io::stdin();
     let failed =
         |error: rustix::io::Errno| Error::io("take the keys of its terminal")(error.into());

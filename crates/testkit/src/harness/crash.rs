@@ -3,35 +3,35 @@
 use std::fmt;
 
 /// Before the transaction, with all its rows written, and after it is durable.
-pub const COMMIT_PLACES: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
+pub const COMMIT_FAILPOINTS: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
 
 /// A bound above the number of commits of any scenario.
-const MOST_COMMITS: u64 = 200;
+const MAX_COMMITS: u64 = 200;
 
 /// The point at which a daemon crashes: the nth passage of a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash {
-    pub place: &'static str,
+    pub failpoint: &'static str,
     pub nth: u64,
 }
 
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.place, self.nth)
+        write!(f, "{}:{}", self.failpoint, self.nth)
     }
 }
 
 impl Crash {
     /// Returns about `subset` crashes, spread evenly over all passages of these failpoints and chosen by
     /// `PROVOST_SEED`; all of them with `PROVOST_DEEP=1`.
-    pub fn some(commits: u64, places: &[&'static str], subset: usize) -> Vec<Crash> {
+    pub fn sample(commits: u64, places: &[&'static str], subset: usize) -> Vec<Crash> {
         let all = Crash::all(commits, places);
-        if deep() { all } else { spread(all, places.len(), subset, seed()) }
+        if is_deep() { all } else { spread(all, places.len(), subset, seed()) }
     }
 
     fn all(commits: u64, places: &[&'static str]) -> Vec<Crash> {
-        let passages = |nth| places.iter().map(move |place| Crash { place, nth });
-        (1..=commits.min(MOST_COMMITS)).flat_map(passages).collect()
+        let passages = |nth| places.iter().map(move |place| Crash { failpoint: place, nth });
+        (1..=commits.min(MAX_COMMITS)).flat_map(passages).collect()
     }
 }
 
@@ -44,7 +44,7 @@ fn spread(all: Vec<Crash>, places: usize, subset: usize, seed: usize) -> Vec<Cra
 
 /// Whether everything that a machine can bear is tried, with the default time windows of a user.
 #[expect(clippy::disallowed_methods, reason = "the test run's environment sets the depth")]
-pub fn deep() -> bool {
+pub fn is_deep() -> bool {
     std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
 }
 
@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_passages_are_spread_over_all_commits_and_places() {
-        let all = Crash::all(30, &COMMIT_PLACES);
+    fn sample_is_spread_over_commits_and_failpoints() {
+        let all = Crash::all(30, &COMMIT_FAILPOINTS);
         assert_eq!((all.len(), all[4].to_string()), (90, "ledger.appendstaged:2".to_owned()));
         for seed in 0..7 {
             let some = spread(all.clone(), 3, 6, seed);
             assert!(some.len() >= 5, "{some:?}");
-            for place in COMMIT_PLACES {
-                assert!(some.iter().any(|crash| crash.place == place), "{place}: {some:?}");
+            for place in COMMIT_FAILPOINTS {
+                assert!(some.iter().any(|crash| crash.failpoint == place), "{place}: {some:?}");
             }
             assert!(some[some.len() - 1].nth > 20, "{some:?}");
         }

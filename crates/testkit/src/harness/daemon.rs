@@ -6,15 +6,15 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use super::crash::Crash;
-use super::home::Home;
-use super::processes::{self, Process};
+use super::home::TestHome;
+use super::processes::{self, HomeProcess};
 use super::wait::eventually;
 
 /// The daemon of a home, which may or may not be running.
 #[derive(Debug, Clone, Copy)]
-pub struct Daemon<'a>(pub(super) &'a Home);
+pub struct HomeDaemon<'a>(pub(super) &'a TestHome);
 
-impl Daemon<'_> {
+impl HomeDaemon<'_> {
     /// Returns the output of `provost daemon status --json`, or `None` if no daemon answers.
     pub fn status(&self) -> Option<Value> {
         let output = self.0.provost(&["daemon", "status", "--json"]);
@@ -66,7 +66,7 @@ impl Daemon<'_> {
     }
 
     #[track_caller]
-    fn process(&self, pid: u32) -> Process {
+    fn process(&self, pid: u32) -> HomeProcess {
         let pid = i32::try_from(pid).expect("a pid is small");
         let process = processes::process(pid).expect("the daemon's process lives");
         let ours = self.0.processes().iter().any(|found| found.pid == pid);

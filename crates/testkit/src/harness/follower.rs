@@ -13,12 +13,12 @@ const QUEUE: usize = 4096;
 
 /// A running command whose lines a test waits for. Dropping it kills the command.
 #[derive(Debug)]
-pub struct Follower {
+pub struct OutputFollower {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Follower {
+impl OutputFollower {
     #[track_caller]
     pub(super) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -65,7 +65,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for OutputFollower {
     fn drop(&mut self) {
         // It may have exited already; this reaps it.
         drop(self.child.kill());

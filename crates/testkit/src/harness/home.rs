@@ -11,14 +11,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::daemon::Daemon;
-use super::follower::Follower;
+use super::daemon::HomeDaemon;
+use super::follower::OutputFollower;
 use super::leftovers::{self, PREFIX, leftovers};
-use super::output::{self, Output, Patience};
-use super::processes::Process;
+use super::output::{self, ProgramOutput, TimeLimits};
+use super::processes::HomeProcess;
 use super::programs::provost_bin;
-use super::repo::Repo;
-use super::wait::{eventually, look_until};
+use super::repo::TestRepo;
+use super::wait::{eventually, poll_until};
 use crate::clock::Deadline;
 use crate::scenario;
 
@@ -32,7 +32,7 @@ const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@examp
 /// A home for one test. Dropping it stops everything that still runs, and fails the test on leftovers that
 /// Provost's own commands did not stop.
 #[derive(Debug)]
-pub struct Home {
+pub struct TestHome {
     dir: TempDir,
     provost: Option<PathBuf>,
     extra: BTreeMap<OsString, OsString>,
@@ -40,7 +40,7 @@ pub struct Home {
     end_wait: Duration,
 }
 
-impl Home {
+impl TestHome {
     /// Creates an empty home below `PROVOST_TEST_ROOT`, or below the temporary directory.
     #[expect(
         clippy::new_without_default,
@@ -104,8 +104,8 @@ impl Home {
     }
 
     /// Creates a repository with one commit.
-    pub fn repo(&self, name: &str) -> Repo {
-        Repo::at(&self.root().join("repos").join(name))
+    pub fn repo(&self, name: &str) -> TestRepo {
+        TestRepo::at(&self.root().join("repos").join(name))
     }
 
     /// Writes a scenario for the scripted agent and returns the file's path.
@@ -132,29 +132,30 @@ impl Home {
 
     /// Runs `provost` to its end.
     #[track_caller]
-    pub fn provost<S: AsRef<OsStr>>(&self, args: &[S]) -> Output {
+    pub fn provost<S: AsRef<OsStr>>(&self, args: &[S]) -> ProgramOutput {
         self.provost_with_input(args, "")
     }
 
     /// Runs `provost` to its end in this directory.
     #[track_caller]
-    pub fn provost_in<S: AsRef<OsStr>>(&self, dir: &Path, args: &[S]) -> Output {
+    pub fn provost_in<S: AsRef<OsStr>>(&self, dir: &Path, args: &[S]) -> ProgramOutput {
         let mut command = self.command(args);
         command.current_dir(dir);
-        output::run(command, Vec::new(), Patience::default()).unwrap_or_else(|why| panic!("{why}"))
+        output::run(command, Vec::new(), TimeLimits::default())
+            .unwrap_or_else(|why| panic!("{why}"))
     }
 
     /// Runs `provost` to its end with this input on stdin.
     #[track_caller]
-    pub fn provost_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &str) -> Output {
-        let ran = output::run(self.command(args), input.as_bytes().to_vec(), Patience::default());
+    pub fn provost_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &str) -> ProgramOutput {
+        let ran = output::run(self.command(args), input.as_bytes().to_vec(), TimeLimits::default());
         ran.unwrap_or_else(|why| panic!("{why}"))
     }
 
     /// Starts a `provost` command that prints continuously.
     #[track_caller]
-    pub fn follow<S: AsRef<OsStr>>(&self, args: &[S]) -> Follower {
-        Follower::start(self.command(args))
+    pub fn follow<S: AsRef<OsStr>>(&self, args: &[S]) -> OutputFollower {
+        OutputFollower::start(self.command(args))
     }
 
     /// Waits until `provost status ID --json` prints an accepted object, and returns it.
@@ -183,7 +184,7 @@ impl Home {
 
     /// Waits for the sealed outcome.
     #[track_caller]
-    pub fn sealed(&self, id: &str) -> Value {
+    pub fn wait_sealed(&self, id: &str) -> Value {
         self.wait_state(id, |row| row["sealed"] == true)
     }
 
@@ -201,8 +202,8 @@ impl Home {
     }
 
     /// Returns the home's daemon.
-    pub fn daemon(&self) -> Daemon<'_> {
-        Daemon(self)
+    pub fn daemon(&self) -> HomeDaemon<'_> {
+        HomeDaemon(self)
     }
 
     /// Returns the present leftovers.
@@ -221,7 +222,7 @@ impl Home {
         self.end_wait = wait;
     }
 
-    pub(super) fn processes(&self) -> Vec<Process> {
+    pub(super) fn processes(&self) -> Vec<HomeProcess> {
         leftovers::processes_of(self.root()).expect("the processes can be listed")
     }
 
@@ -271,24 +272,24 @@ impl Home {
     /// Stops everything, first by Provost's own commands, and returns what these did not stop.
     fn close(&self) -> Vec<String> {
         if !self.processes().is_empty() {
-            self.end_through_provost();
+            self.stop_through_provost();
         }
         let nothing = || match self.leftovers() {
             left if left.is_empty() => Ok(()),
             left => Err(left),
         };
-        let left = look_until(Deadline::after(self.end_wait), nothing)
+        let left = poll_until(Deadline::after(self.end_wait), nothing)
             .err()
             .map(|_| self.leftovers())
             .unwrap_or_default();
-        self.end_by_force();
+        self.kill_all();
         left
     }
 
     /// Stops every session with a living process, then the daemon. Failures show up as leftovers.
-    fn end_through_provost(&self) {
+    fn stop_through_provost(&self) {
         let ask =
-            |args: &[&str]| output::run(self.command(args), Vec::new(), Patience::default()).ok();
+            |args: &[&str]| output::run(self.command(args), Vec::new(), TimeLimits::default()).ok();
         let living = || {
             let list = ask(&["ls", "--all", "--json"])
                 .and_then(|output| serde_json::from_str(&output.stdout).ok());
@@ -299,18 +300,20 @@ impl Home {
         }
         // The daemon sends TERM and KILL to agents that ignore an interrupt, so it must keep running for that.
         let all_ended = || living().is_empty().then_some(());
-        drop(look_until(Deadline::after(self.end_wait), all_ended));
+        drop(poll_until(Deadline::after(self.end_wait), all_ended));
         ask(&["daemon", "stop"]);
     }
 
-    fn end_by_force(&self) {
+    fn kill_all(&self) {
         let all_gone = || {
             let left = self.processes();
-            left.iter().try_for_each(Process::kill).expect("a process of the home can be killed");
+            left.iter()
+                .try_for_each(HomeProcess::kill)
+                .expect("a process of the home can be killed");
             left.is_empty().then_some(())
         };
         // Processes that cannot be killed show up in the next check of the test root.
-        drop(look_until(Deadline::after(self.end_wait), all_gone));
+        drop(poll_until(Deadline::after(self.end_wait), all_gone));
     }
 
     fn show_logs(&self) {
@@ -319,19 +322,19 @@ impl Home {
             let text = String::from_utf8_lossy(&text);
             let lines: Vec<&str> = text.lines().collect();
             let tail = lines[lines.len().saturating_sub(SHOWN_LOG_LINES)..].join("\n");
-            to_stderr(&format!("--- {}\n{tail}", file.path().display()));
+            print_stderr(&format!("--- {}\n{tail}", file.path().display()));
         }
     }
 }
 
-impl Drop for Home {
+impl Drop for TestHome {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.show_logs();
-            return self.end_by_force();
+            return self.kill_all();
         }
         if self.unchecked {
-            return self.end_by_force();
+            return self.kill_all();
         }
         let left = self.close();
         assert!(
@@ -361,6 +364,6 @@ fn test_root() -> PathBuf {
     clippy::print_stderr,
     reason = "the test runner captures it and shows it for a failed test"
 )]
-fn to_stderr(text: &str) {
+fn print_stderr(text: &str) {
     eprintln!("{text}");
 }

@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
 
-use super::processes::{self, Process};
+use super::processes::{self, HomeProcess};
 use super::repo;
 
 /// The prefix of the directories of test homes.
 pub(super) const PREFIX: &str = "pv-";
 /// Maximum depth below a test's directory at which sockets and launches are searched.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
 
 /// Describes the leftovers of one test's home; empty if there are none.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let state = Walk::through(root, &mut found);
+    let state = LeftoverWalk::through(root, &mut found);
     match processes::belonging_to(root, &state.launches) {
         Ok(left) => found.extend(left.iter().map(process_line)),
         Err(error) => found.push(format!("cannot list processes: {error}")),
@@ -59,19 +59,19 @@ pub fn leftovers_under(test_root: &Path) -> Vec<String> {
 }
 
 /// Returns the living processes of one test's home.
-pub(super) fn processes_of(root: &Path) -> io::Result<Vec<Process>> {
-    processes::belonging_to(root, &Walk::through(root, &mut Vec::new()).launches)
+pub(super) fn processes_of(root: &Path) -> io::Result<Vec<HomeProcess>> {
+    processes::belonging_to(root, &LeftoverWalk::through(root, &mut Vec::new()).launches)
 }
 
 /// The findings of a walk through a test's directory.
 #[derive(Default)]
-struct Walk {
+struct LeftoverWalk {
     sockets: Vec<PathBuf>,
     /// The keys of the launches whose records exist.
     launches: BTreeSet<String>,
 }
 
-impl Walk {
+impl LeftoverWalk {
     fn through(root: &Path, troubles: &mut Vec<String>) -> Self {
         let mut walk = Self::default();
         walk.enter(root, 0, troubles);
@@ -91,7 +91,7 @@ impl Walk {
             let Ok(kind) = entry.file_type() else { continue };
             let name = entry.file_name();
             if kind.is_dir() {
-                if depth < DEEPEST && !NOT_SEARCHED.iter().any(|skipped| name == *skipped) {
+                if depth < MAX_DEPTH && !NOT_SEARCHED.iter().any(|skipped| name == *skipped) {
                     self.enter(&entry.path(), depth + 1, troubles);
                 }
             } else if kind.is_socket() {
@@ -108,12 +108,12 @@ fn launch_key(record: &Path) -> Option<String> {
     record["key"].as_str().map(str::to_owned)
 }
 
-fn process_line(process: &Process) -> String {
+fn process_line(process: &HomeProcess) -> String {
     format!("process left running: {} {}", process.pid, process.command)
 }
 
 fn accepting_line(socket: &Path) -> Option<String> {
-    match accepts(socket) {
+    match is_listening(socket) {
         Ok(true) => Some(format!("socket that accepts: {}", socket.display())),
         Ok(false) => None,
         Err(error) => Some(format!("cannot connect to the socket {}: {error}", socket.display())),
@@ -121,9 +121,9 @@ fn accepting_line(socket: &Path) -> Option<String> {
 }
 
 /// Tries to connect to a socket without waiting: a full queue also means that a process listens.
-fn accepts(path: &Path) -> io::Result<bool> {
+fn is_listening(path: &Path) -> io::Result<bool> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
-    let Some(dir) = found(File::open(dir))? else { return Ok(false) };
+    let Some(dir) = missing_as_none(File::open(dir))? else { return Ok(false) };
     // Through the directory's descriptor, because a socket address has at most 107 bytes.
     let short = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     let address = SocketAddrUnix::new(&short)?;
@@ -146,7 +146,7 @@ fn accepts(path: &Path) -> io::Result<bool> {
 
 /// Returns the lines of a home's logs that report a panic.
 fn panics(log: &Path) -> Vec<String> {
-    let files = match found(fs::read_dir(log)) {
+    let files = match missing_as_none(fs::read_dir(log)) {
         Ok(Some(files)) => files,
         Ok(None) => return Vec::new(),
         Err(error) => return vec![format!("cannot list {}: {error}", log.display())],
@@ -158,7 +158,7 @@ fn panics_in(path: &Path) -> Vec<String> {
     if path.is_dir() {
         return panics(path);
     }
-    match found(File::open(path)) {
+    match missing_as_none(File::open(path)) {
         Ok(Some(file)) => {
             let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
             let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
@@ -174,7 +174,7 @@ fn panics_in(path: &Path) -> Vec<String> {
 
 /// Describes worktrees that a sample repository has registered but that no longer exist or lie elsewhere.
 fn stray_worktrees(root: &Path) -> Vec<String> {
-    let repos = match found(fs::read_dir(root.join("repos"))) {
+    let repos = match missing_as_none(fs::read_dir(root.join("repos"))) {
         Ok(Some(repos)) => repos,
         Ok(None) => return Vec::new(),
         Err(error) => return vec![format!("cannot list repositories: {error}")],
@@ -195,14 +195,14 @@ fn strays_of(repo: &Path, root: &Path) -> Vec<String> {
 }
 
 fn homes_under(test_root: &Path) -> io::Result<Vec<PathBuf>> {
-    let Some(entries) = found(fs::read_dir(test_root))? else { return Ok(Vec::new()) };
+    let Some(entries) = missing_as_none(fs::read_dir(test_root))? else { return Ok(Vec::new()) };
     let homes =
         entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
     Ok(homes.map(|entry| entry.path()).collect())
 }
 
 /// Maps a missing file to `None`: it cannot be a leftover.
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn missing_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

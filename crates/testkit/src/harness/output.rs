@@ -17,7 +17,7 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(10);
 
 /// The time limits of a program.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct TimeLimits {
     /// Until it exits.
     pub(super) end: Duration,
     /// From its exit until its output is closed. A longer time means that a child still holds the output, and that
@@ -27,7 +27,7 @@ pub(super) struct Patience {
 
 /// The output and exit status of a program.
 #[derive(Debug, Clone)]
-pub struct Output {
+pub struct ProgramOutput {
     /// The command line, for messages.
     pub command: String,
     pub status: ExitStatus,
@@ -37,7 +37,7 @@ pub struct Output {
     pub raw_stdout: Vec<u8>,
 }
 
-impl Output {
+impl ProgramOutput {
     /// Returns the exit code, or `None` if the program was killed by a signal.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
@@ -46,12 +46,12 @@ impl Output {
     /// Asserts exit code 0.
     #[track_caller]
     pub fn ok(&self) -> &Self {
-        self.exits(0)
+        self.assert_code(0)
     }
 
     /// Asserts an exit code.
     #[track_caller]
-    pub fn exits(&self, code: i32) -> &Self {
+    pub fn assert_code(&self, code: i32) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         self
     }
@@ -78,8 +78,8 @@ impl Output {
 pub(super) fn run(
     mut command: Command,
     input: Vec<u8>,
-    patience: Patience,
-) -> Result<Output, String> {
+    patience: TimeLimits,
+) -> Result<ProgramOutput, String> {
     let line = command_line(&command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start {line}: {error}"))?;
@@ -95,7 +95,7 @@ pub(super) fn run(
         return Err(format!("{line} ended ({status}), but a child still holds its output"));
     };
     let stdout = String::from_utf8_lossy(&raw_stdout).into_owned();
-    Ok(Output {
+    Ok(ProgramOutput {
         command: line,
         status,
         stdout,
@@ -104,7 +104,7 @@ pub(super) fn run(
     })
 }
 
-impl Default for Patience {
+impl Default for TimeLimits {
     fn default() -> Self {
         Self { end: default_wait(), output: OUTPUT_GRACE }
     }
@@ -170,8 +170,8 @@ fn read_aside(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 mod tests {
     use super::*;
 
-    const SHORT: Patience =
-        Patience { end: Duration::from_millis(200), output: Duration::from_millis(200) };
+    const SHORT: TimeLimits =
+        TimeLimits { end: Duration::from_millis(200), output: Duration::from_millis(200) };
 
     fn sh(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -180,31 +180,31 @@ mod tests {
     }
 
     #[test]
-    fn input_output_and_exit_code_come_through() {
+    fn input_output_and_exit_code_are_captured() {
         let output =
-            run(sh("cat; echo '[1]' >&2; exit 3"), b"{\"a\":1}".to_vec(), Patience::default())
+            run(sh("cat; echo '[1]' >&2; exit 3"), b"{\"a\":1}".to_vec(), TimeLimits::default())
                 .unwrap();
         assert_eq!(
-            (output.exits(3).json()["a"].as_u64(), output.stderr.as_str()),
+            (output.assert_code(3).json()["a"].as_u64(), output.stderr.as_str()),
             (Some(1), "[1]\n")
         );
     }
 
     #[test]
-    fn much_input_and_output_do_not_block_each_other() {
+    fn large_input_and_output_do_not_deadlock() {
         let input = vec![b'x'; 4 << 20];
-        let output = run(sh("cat"), input.clone(), Patience::default()).unwrap();
+        let output = run(sh("cat"), input.clone(), TimeLimits::default()).unwrap();
         assert!(output.raw_stdout == input);
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_killed_and_shown() {
+    fn hanging_program_is_killed_and_reported() {
         let why = run(sh("echo said; exec sleep 60"), Vec::new(), SHORT).unwrap_err();
         assert!(why.contains("did not end within 200ms and was killed"), "{why}");
     }
 
     #[test]
-    fn an_output_that_stays_held_is_a_failure() {
+    fn output_held_by_child_is_an_error() {
         let why = run(sh("sleep 2 & exit 0"), Vec::new(), SHORT).unwrap_err();
         assert!(why.contains("still holds its output"), "{why}");
     }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A living process, with its start time to detect a reused pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct HomeProcess {
     pub(super) pid: i32,
     start_time: u64,
     parent: i32,
@@ -21,16 +21,20 @@ pub(super) struct Process {
 
 /// Returns the living processes of a home, without this one and its ancestors: their `PROVOST_HOME` or working
 /// directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
-pub(super) fn belonging_to(root: &Path, launches: &BTreeSet<String>) -> io::Result<Vec<Process>> {
-    let own = own_line();
+pub(super) fn belonging_to(
+    root: &Path,
+    launches: &BTreeSet<String>,
+) -> io::Result<Vec<HomeProcess>> {
+    let own = own_ancestors();
     let living = living()?;
-    let hidden = Hidden::of(root)?;
-    let belongs = |found: &Process| is_marked(found.pid, root, launches) || hidden.has(found.pid);
+    let hidden = HiddenProcesses::find(root)?;
+    let belongs =
+        |found: &HomeProcess| is_marked(found.pid, root, launches) || hidden.contains(found.pid);
     Ok(living.into_iter().filter(|found| !own.contains(&found.pid) && belongs(found)).collect())
 }
 
 /// Returns the living process with this pid.
-pub(super) fn process(pid: i32) -> Option<Process> {
+pub(super) fn process(pid: i32) -> Option<HomeProcess> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name is in parentheses and may contain anything, including parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -38,10 +42,10 @@ pub(super) fn process(pid: i32) -> Option<Process> {
     let (state, parent, start_time) =
         (*fields.first()?, fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?);
     let alive = !matches!(state, "Z" | "X" | "x");
-    alive.then(|| Process { pid, start_time, parent, command: command_line(pid) })
+    alive.then(|| HomeProcess { pid, start_time, parent, command: command_line(pid) })
 }
 
-impl Process {
+impl HomeProcess {
     pub(super) fn is_alive(&self) -> bool {
         process(self.pid).is_some_and(|now| now.start_time == self.start_time)
     }
@@ -64,7 +68,7 @@ impl Process {
     }
 }
 
-fn living() -> io::Result<Vec<Process>> {
+fn living() -> io::Result<Vec<HomeProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let pid = entry?.file_name().to_string_lossy().parse().ok();
@@ -74,7 +78,7 @@ fn living() -> io::Result<Vec<Process>> {
 }
 
 /// Returns this process and its ancestors, because the test runner is not a leftover.
-fn own_line() -> BTreeSet<i32> {
+fn own_ancestors() -> BTreeSet<i32> {
     let mut line = BTreeSet::new();
     let mut next = i32::try_from(std::process::id()).ok();
     while let Some(pid) = next.filter(|pid| *pid > 0 && line.insert(*pid)) {
@@ -85,20 +89,20 @@ fn own_line() -> BTreeSet<i32> {
 
 /// The daemon and the holders of a home, whose environment is not readable for a test that is not root. They are
 /// identified by the lock on the ledger and by their command lines.
-struct Hidden<'a> {
+struct HiddenProcesses<'a> {
     root: &'a Path,
     daemons: Vec<u32>,
 }
 
-impl Hidden<'_> {
-    fn of(root: &Path) -> io::Result<Hidden<'_>> {
+impl HiddenProcesses<'_> {
+    fn find(root: &Path) -> io::Result<HiddenProcesses<'_>> {
         let lock = root.join("home/ledger/ledger.lock");
-        Ok(Hidden { root, daemons: provost_sys::lock::owners_of(&lock)? })
+        Ok(HiddenProcesses { root, daemons: provost_sys::lock::owners_of(&lock)? })
     }
 
-    fn has(&self, pid: i32) -> bool {
+    fn contains(&self, pid: i32) -> bool {
         let Ok(pid) = u32::try_from(pid) else { return false };
-        let held = provost_sys::origin::held_directory(pid);
+        let held = provost_sys::origin::holder_directory(pid);
         self.daemons.contains(&pid) || held.is_some_and(|dir| dir.starts_with(self.root))
     }
 }

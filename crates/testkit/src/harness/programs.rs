@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "run the tests with `cargo xtask test`")]
-    fn a_missing_program_is_a_clear_failure() {
+    fn missing_program_panics_with_a_hint() {
         named_or_beside(Some(PathBuf::from("/nonexistent/provost")), "provost");
     }
 }

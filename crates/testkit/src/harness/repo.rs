@@ -8,12 +8,12 @@ use tempfile::TempDir;
 
 /// A repository with one commit on `main`.
 #[derive(Debug)]
-pub struct Repo {
+pub struct TestRepo {
     path: PathBuf,
     _own: Option<TempDir>,
 }
 
-impl Repo {
+impl TestRepo {
     /// Creates a repository in its own directory, which is removed with it.
     #[expect(
         clippy::new_without_default,
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_repository_has_one_commit_on_main_and_is_clean() {
-        let repo = Repo::new();
+    fn new_repository_has_one_commit_and_is_clean() {
+        let repo = TestRepo::new();
         assert_eq!(repo.branches(), ["main"]);
         assert!(repo.is_clean());
         let before = repo.tree("HEAD");

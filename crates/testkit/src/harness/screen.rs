@@ -2,11 +2,11 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::home::Home;
+use super::home::TestHome;
 use super::programs::scripted_agent_bin;
 use crate::agent::VERSION;
 
-impl Home {
+impl TestHome {
     /// Replaces the home's Codex by a scripted one. With `--version` it prints the version whose files it writes.
     /// Otherwise it plays the scenario, whatever its arguments.
     pub fn script_codex(&mut self, scenario: &str) {

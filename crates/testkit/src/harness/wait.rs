@@ -11,40 +11,40 @@ use crate::clock::{Deadline, pause};
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The first poll interval; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// One check of a condition: found, or not yet, perhaps with an observation.
 pub trait Probe {
-    type Found;
+    type Value;
 
     /// Returns the result, or what was observed instead.
-    fn look(self) -> Result<Self::Found, Option<String>>;
+    fn check(self) -> Result<Self::Value, Option<String>>;
 }
 
 impl<T> Probe for Option<T> {
-    type Found = T;
+    type Value = T;
 
-    fn look(self) -> Result<T, Option<String>> {
+    fn check(self) -> Result<T, Option<String>> {
         self.ok_or(None)
     }
 }
 
 impl<T, E: Debug> Probe for Result<T, E> {
-    type Found = T;
+    type Value = T;
 
-    fn look(self) -> Result<T, Option<String>> {
+    fn check(self) -> Result<T, Option<String>> {
         self.map_err(|seen| Some(format!("{seen:?}")))
     }
 }
 
 /// Returns the content of a file once it is not empty: a shell creates a file first and fills it then.
-pub fn filled(path: impl AsRef<Path>) -> Option<String> {
+pub fn read_nonempty(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| !text.is_empty())
 }
 
 /// Polls until something is found; fails the test after the default time limit.
 #[track_caller]
-pub fn eventually<P: Probe>(what: &str, probe: impl FnMut() -> P) -> P::Found {
+pub fn eventually<P: Probe>(what: &str, probe: impl FnMut() -> P) -> P::Value {
     eventually_within(default_wait(), what, probe)
 }
 
@@ -54,8 +54,8 @@ pub fn eventually_within<P: Probe>(
     wait: Duration,
     what: &str,
     mut probe: impl FnMut() -> P,
-) -> P::Found {
-    match look_until(Deadline::after(wait), &mut probe) {
+) -> P::Value {
+    match poll_until(Deadline::after(wait), &mut probe) {
         Ok(found) => found,
         Err(None) => panic!("timed out after {wait:?}: {what}"),
         Err(Some(seen)) => panic!("timed out after {wait:?}: {what}; last seen: {seen}"),
@@ -63,20 +63,20 @@ pub fn eventually_within<P: Probe>(
 }
 
 /// Polls until something is found or the deadline has passed. Returns the last observation in that case.
-pub(super) fn look_until<P: Probe>(
+pub(super) fn poll_until<P: Probe>(
     deadline: Deadline,
     mut probe: impl FnMut() -> P,
-) -> Result<P::Found, Option<String>> {
+) -> Result<P::Value, Option<String>> {
     let mut between = FIRST_PAUSE;
     loop {
         // Checked before the probe, so that the last probe runs after the deadline.
         let last = deadline.passed();
-        match probe().look() {
+        match probe().check() {
             Ok(found) => return Ok(found),
             Err(seen) if last => return Err(seen),
             Err(_) => pause(between.min(deadline.left())),
         }
-        between = (between * 2).min(LONGEST_PAUSE);
+        between = (between * 2).min(MAX_PAUSE);
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_as_soon_as_something_is_found() {
+    fn wait_returns_first_result() {
         let mut looks = 0;
         let found = eventually("the third look", || {
             looks += 1;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "20ms: a state; last seen: \"working\"")]
-    fn a_vain_wait_tells_what_was_last_seen() {
+    fn timeout_reports_last_observation() {
         eventually_within(Duration::from_millis(20), "a state", || Err::<(), _>("working"));
     }
 }

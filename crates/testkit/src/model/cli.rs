@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{ModelServer, Scenario};
+use super::{ModelScenario, ModelServer};
 
 const USAGE: &str =
     "usage: scripted-model SCENARIO.toml [--port N] [--port-file FILE] [--until-eof]";
@@ -28,7 +28,7 @@ enum Error {
     },
 }
 
-struct Invocation {
+struct ModelInvocation {
     scenario: PathBuf,
     port: u16,
     port_file: Option<PathBuf>,
@@ -41,16 +41,16 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match parse(args).and_then(|invocation| run(&invocation)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             ExitCode::from(if matches!(error, Error::Io { .. }) { 1 } else { 2 })
         }
     }
 }
 
-fn run(invocation: &Invocation) -> Result<(), Error> {
+fn run(invocation: &ModelInvocation) -> Result<(), Error> {
     let name = invocation.scenario.display().to_string();
-    let scenario =
-        Scenario::read(&invocation.scenario).map_err(|source| Error::Scenario { name, source })?;
+    let scenario = ModelScenario::read(&invocation.scenario)
+        .map_err(|source| Error::Scenario { name, source })?;
     let server = ModelServer::bind(scenario, invocation.port)
         .map_err(|source| Error::Io { what: "listen on loopback".to_owned(), source })?;
     writeln!(io::stdout(), "{}", server.url())
@@ -59,7 +59,7 @@ fn run(invocation: &Invocation) -> Result<(), Error> {
         write_port(file, server.port())
             .map_err(|source| Error::Io { what: format!("write {}", file.display()), source })?;
     }
-    if invocation.until_eof { wait_for_eof() } else { wait_for_ever() }
+    if invocation.until_eof { wait_for_eof() } else { wait_forever() }
 }
 
 /// Writes the port atomically, so that a reader never sees a partial file.
@@ -77,13 +77,13 @@ fn wait_for_eof() -> Result<(), Error> {
     Ok(())
 }
 
-fn wait_for_ever() -> ! {
+fn wait_forever() -> ! {
     loop {
         std::thread::park();
     }
 }
 
-fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, Error> {
+fn parse(args: impl Iterator<Item = OsString>) -> Result<ModelInvocation, Error> {
     let usage = |why: &str| Error::Usage(why.to_owned());
     let (mut scenario, mut port, mut port_file, mut until_eof) = (None, 0, None, false);
     let mut args = args;
@@ -106,10 +106,10 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, Error> {
         }
     }
     let scenario = scenario.ok_or_else(|| usage("a scenario is missing"))?;
-    Ok(Invocation { scenario, port, port_file, until_eof })
+    Ok(ModelInvocation { scenario, port, port_file, until_eof })
 }
 
-fn complain(error: &Error) {
+fn print_error(error: &Error) {
     let mut text = format!("scripted-model: failed to {error}");
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

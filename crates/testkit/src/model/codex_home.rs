@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::server::ModelServer;
-use crate::harness::{Home, Repo};
+use crate::harness::{TestHome, TestRepo};
 
 /// A model for which Codex offers one tool per purpose.
 pub const MODEL: &str = "gpt-5.5";
@@ -91,8 +91,8 @@ unbounded_connection_retries = false
 /// Codex installs no helpers in a home below its temporary directory, so the home lies beside it.
 #[derive(Debug)]
 pub struct CodexHome {
-    home: Home,
-    repo: Repo,
+    home: TestHome,
+    repo: TestRepo,
 }
 
 impl CodexHome {
@@ -103,7 +103,7 @@ impl CodexHome {
 
     /// Creates a home that uses a model on this server.
     pub fn with_model(server: &ModelServer, model: &str) -> Self {
-        let mut home = Home::new();
+        let mut home = TestHome::new();
         home.leave_unchecked();
         let repo = home.repo("work");
         let home = Self { home, repo };
@@ -119,7 +119,7 @@ impl CodexHome {
     }
 
     /// Returns the repository in which [`Self::command`] works.
-    pub fn repo(&self) -> &Repo {
+    pub fn repo(&self) -> &TestRepo {
         &self.repo
     }
 

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::request::Request;
+use super::request::ModelRequest;
 use super::scenario::{
-    Call, Custom, Deltas, End, Item, Limit, Message, Reasoning, Reset, Response, Shell, Spawn,
-    Told, Usage, UsageLimit,
+    CustomToolItem, Deltas, Limit, Reasoning, ResetLocation, ResetTime, Response, ResponseEnd,
+    ScriptedItem, ScriptedMessage, ScriptedUsage, Shell, SpawnAgentItem, ToolCallItem, UsageLimit,
 };
-use super::tools::{self, Called, Tools};
+use super::tools::{self, ToolInvocation, Tools};
 use crate::scenario::render;
 
 /// Stands for reasoning that only the model's vendor can read.
@@ -18,7 +18,7 @@ const ENCRYPTED: &str = "c2NyaXB0ZWQ=";
 
 /// One step of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum StreamStep {
     Event(Value),
     Bytes(Vec<u8>),
     Pause(Duration),
@@ -27,7 +27,7 @@ pub(super) enum Step {
 
 /// An HTTP response that is not a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plain {
+pub(super) struct PlainResponse {
     pub(super) status: u16,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: String,
@@ -42,27 +42,28 @@ pub(super) fn sse(event: &Value) -> String {
 /// Returns the stream of a response from its first event to its last, or why this Codex cannot receive it.
 pub(super) fn steps(
     response: &Response,
-    usage: Usage,
-    request: &Request,
+    usage: ScriptedUsage,
+    request: &ModelRequest,
     ids: &str,
-) -> Result<Vec<Step>, String> {
+) -> Result<Vec<StreamStep>, String> {
     let id = format!("resp_{ids}");
     let created = json!({"id": id, "model": request.model()});
-    let mut steps = vec![Step::Event(json!({"type": "response.created", "response": created}))];
-    let scene = Scene::new(request);
+    let mut steps =
+        vec![StreamStep::Event(json!({"type": "response.created", "response": created}))];
+    let scene = ItemContext::new(request);
     for (at, item) in response.items.iter().enumerate() {
         let id = format!("{ids}_{}", at + 1);
         let why = |why: String| format!("item {}: {why}", at + 1);
         steps.extend(scene.item(item, &id).map_err(why)?);
     }
-    steps.extend(last(&response.end, &id, response.usage.unwrap_or(usage)).map(Step::Event));
+    steps.extend(last(&response.end, &id, response.usage.unwrap_or(usage)).map(StreamStep::Event));
     Ok(steps)
 }
 
 /// Returns the answer of a response that is not a stream.
-pub(super) fn plain(response: &Response) -> Option<Plain> {
+pub(super) fn plain(response: &Response) -> Option<PlainResponse> {
     let mut plain = match &response.end {
-        End::Http(http) => Plain {
+        ResponseEnd::Http(http) => PlainResponse {
             status: http.status,
             headers: http.headers.clone(),
             body: match &http.body {
@@ -71,13 +72,13 @@ pub(super) fn plain(response: &Response) -> Option<Plain> {
                 None => json!({"error": {"message": "scripted error"}}).to_string(),
             },
         },
-        End::UsageLimit(limit) => usage_limit(limit),
-        End::Completed
-        | End::Drop
-        | End::Cut
-        | End::Hang
-        | End::Failed { .. }
-        | End::Incomplete(_) => return None,
+        ResponseEnd::UsageLimit(limit) => usage_limit(limit),
+        ResponseEnd::Completed
+        | ResponseEnd::Drop
+        | ResponseEnd::Cut
+        | ResponseEnd::Hang
+        | ResponseEnd::Failed { .. }
+        | ResponseEnd::Incomplete(_) => return None,
     };
     plain.headers.extend(headers(response));
     Some(plain)
@@ -104,24 +105,24 @@ fn limit_headers(window: &str, limit: &Limit) -> Vec<(String, String)> {
     headers
 }
 
-fn usage_limit(limit: &UsageLimit) -> Plain {
+fn usage_limit(limit: &UsageLimit) -> PlainResponse {
     let (at, after) = moment(limit.reset);
     let mut error = json!({
         "type": "usage_limit_reached",
         "message": "The usage limit has been reached",
         "plan_type": limit.plan,
     });
-    if limit.told != Told::Headers {
+    if limit.reset_location != ResetLocation::Headers {
         error["resets_at"] = json!(at);
         error["resets_in_seconds"] = json!(after);
     }
     let window = Limit { used_percent: 100.0, window_minutes: Some(300), reset: Some(limit.reset) };
-    let headers = if limit.told == Told::Body {
+    let headers = if limit.reset_location == ResetLocation::Body {
         BTreeMap::new()
     } else {
         limit_headers("primary", &window).into_iter().collect()
     };
-    Plain { status: 429, headers, body: json!({"error": error}).to_string() }
+    PlainResponse { status: 429, headers, body: json!({"error": error}).to_string() }
 }
 
 /// Returns a reset time as a timestamp and as seconds from now.
@@ -129,36 +130,40 @@ fn usage_limit(limit: &UsageLimit) -> Plain {
     clippy::disallowed_methods,
     reason = "a limit relative to now, for a Codex with the same clock"
 )]
-fn moment(reset: Reset) -> (i64, i64) {
+fn moment(reset: ResetTime) -> (i64, i64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     match reset {
-        Reset::At(at) => (at, at.saturating_sub(now)),
-        Reset::In(after) => (now.saturating_add(after), after),
+        ResetTime::At(at) => (at, at.saturating_sub(now)),
+        ResetTime::In(after) => (now.saturating_add(after), after),
     }
 }
 
 /// Returns the event that ends a stream, if it has one.
-fn last(end: &End, id: &str, usage: Usage) -> Option<Value> {
+fn last(end: &ResponseEnd, id: &str, usage: ScriptedUsage) -> Option<Value> {
     let (kind, mut response) = match end {
-        End::Completed => {
+        ResponseEnd::Completed => {
             ("response.completed", json!({"status": "completed", "usage": usage_json(usage)}))
         }
-        End::Failed { code, message } => (
+        ResponseEnd::Failed { code, message } => (
             "response.failed",
             json!({"status": "failed", "error": {"code": code, "message": message}}),
         ),
-        End::Incomplete(reason) => (
+        ResponseEnd::Incomplete(reason) => (
             "response.incomplete",
             json!({"status": "incomplete", "incomplete_details": {"reason": reason}}),
         ),
-        End::Drop | End::Cut | End::Hang | End::Http(_) | End::UsageLimit(_) => return None,
+        ResponseEnd::Drop
+        | ResponseEnd::Cut
+        | ResponseEnd::Hang
+        | ResponseEnd::Http(_)
+        | ResponseEnd::UsageLimit(_) => return None,
     };
     response["id"] = json!(id);
     Some(json!({"type": kind, "response": response}))
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ScriptedUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached},
@@ -169,14 +174,14 @@ fn usage_json(usage: Usage) -> Value {
 }
 
 /// The context of items: the offered tools, and the values of placeholders.
-struct Scene<'a> {
-    request: &'a Request,
+struct ItemContext<'a> {
+    request: &'a ModelRequest,
     tools: Tools,
     values: BTreeMap<String, String>,
 }
 
-impl<'a> Scene<'a> {
-    fn new(request: &'a Request) -> Self {
+impl<'a> ItemContext<'a> {
+    fn new(request: &'a ModelRequest) -> Self {
         let values = [
             ("prompt", request.prompt()),
             ("last_output", request.last_output()),
@@ -184,51 +189,60 @@ impl<'a> Scene<'a> {
             ("n", request.number.to_string()),
         ];
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { request, tools: Tools::of(request), values }
+        Self { request, tools: Tools::from_request(request), values }
     }
 
-    fn item(&self, item: &Item, id: &str) -> Result<Vec<Step>, String> {
+    fn item(&self, item: &ScriptedItem, id: &str) -> Result<Vec<StreamStep>, String> {
         let called = match item {
-            Item::Message(message) => return Ok(self.message(message, id)),
-            Item::Json(json) => {
+            ScriptedItem::Message(message) => return Ok(self.message(message, id)),
+            ScriptedItem::Json(json) => {
                 let (text, phase, deltas) = (json.value.to_string(), json.phase, json.deltas);
-                return Ok(self.message(&Message { text, phase, deltas, unfinished: false }, id));
+                return Ok(
+                    self.message(&ScriptedMessage { text, phase, deltas, unfinished: false }, id)
+                );
             }
-            Item::Reasoning(reasoning) => return Ok(self.reasoning(reasoning, id)),
-            Item::WebSearch(query) => return Ok(vec![web_search(&query.value, id)]),
-            Item::DelayMs(delay) => return Ok(vec![pause(delay.value)]),
-            Item::Hold(hold) => return Ok(vec![Step::Hold(hold.value.clone())]),
-            Item::RawItem(item) => return Ok(vec![done(self.filled(&item.value))]),
-            Item::RawEvent(event) => return Ok(vec![Step::Event(self.filled(&event.value))]),
-            Item::RawBytes(bytes) => {
-                return Ok(vec![Step::Bytes(bytes.value.clone().into_bytes())]);
+            ScriptedItem::Reasoning(reasoning) => return Ok(self.reasoning(reasoning, id)),
+            ScriptedItem::WebSearch(query) => return Ok(vec![web_search(&query.value, id)]),
+            ScriptedItem::DelayMs(delay) => return Ok(vec![pause(delay.value)]),
+            ScriptedItem::Hold(hold) => return Ok(vec![StreamStep::Hold(hold.value.clone())]),
+            ScriptedItem::RawItem(item) => {
+                return Ok(vec![done(self.fill_placeholders(&item.value))]);
             }
-            Item::Shell(shell) => {
+            ScriptedItem::RawEvent(event) => {
+                return Ok(vec![StreamStep::Event(self.fill_placeholders(&event.value))]);
+            }
+            ScriptedItem::RawBytes(bytes) => {
+                return Ok(vec![StreamStep::Bytes(bytes.value.clone().into_bytes())]);
+            }
+            ScriptedItem::Shell(shell) => {
                 let command = self.text(&shell.command);
                 tools::shell(&Shell { command, ..shell.clone() }, &self.tools)?
             }
-            Item::Patch(patch) => tools::patch(&self.text(&patch.value), &self.tools)?,
-            Item::Plan(plan) => tools::plan(plan, &self.tools)?,
-            Item::Ask(ask) => tools::ask("request_user_input", json!(ask.value), &self.tools)?,
-            Item::AskAsync(ask) => {
+            ScriptedItem::Patch(patch) => tools::patch(&self.text(&patch.value), &self.tools)?,
+            ScriptedItem::Plan(plan) => tools::plan(plan, &self.tools)?,
+            ScriptedItem::Ask(ask) => {
+                tools::ask("request_user_input", json!(ask.value), &self.tools)?
+            }
+            ScriptedItem::AskAsync(ask) => {
                 tools::ask("request_user_input_async", json!(ask.value), &self.tools)?
             }
-            Item::Tool(call) => {
-                tools::call(&Call { args: self.filled(&call.args), ..call.clone() }, &self.tools)
+            ScriptedItem::Tool(call) => tools::call(
+                &ToolCallItem { args: self.fill_placeholders(&call.args), ..call.clone() },
+                &self.tools,
+            ),
+            ScriptedItem::Custom(call) => {
+                tools::free_form(&CustomToolItem { input: self.text(&call.input), ..call.clone() })
             }
-            Item::Custom(call) => {
-                tools::free_form(&Custom { input: self.text(&call.input), ..call.clone() })
-            }
-            Item::Spawn(spawn) => {
+            ScriptedItem::Spawn(spawn) => {
                 let task = self.text(&spawn.task);
-                tools::spawn(&Spawn { task, ..spawn.clone() }, &self.tools)?
+                tools::spawn(&SpawnAgentItem { task, ..spawn.clone() }, &self.tools)?
             }
-            Item::WaitAgents(wait) => tools::wait_agents(wait, &self.tools, self.request)?,
+            ScriptedItem::WaitAgents(wait) => tools::wait_agents(wait, &self.tools, self.request)?,
         };
         Ok(vec![done(call(called, id))])
     }
 
-    fn message(&self, message: &Message, id: &str) -> Vec<Step> {
+    fn message(&self, message: &ScriptedMessage, id: &str) -> Vec<StreamStep> {
         let text = self.text(&message.text);
         let mut item = json!({
             "type": "message", "role": "assistant", "id": format!("msg_{id}"), "status": "completed",
@@ -252,7 +266,7 @@ impl<'a> Scene<'a> {
         steps
     }
 
-    fn reasoning(&self, reasoning: &Reasoning, id: &str) -> Vec<Step> {
+    fn reasoning(&self, reasoning: &Reasoning, id: &str) -> Vec<StreamStep> {
         let id = format!("rs_{id}");
         let summary = self.text(&reasoning.summary);
         let mut item = json!({
@@ -265,7 +279,7 @@ impl<'a> Scene<'a> {
         let mut steps = Vec::new();
         if let Some(pace) = reasoning.deltas {
             steps.push(added(json!({"type": "reasoning", "id": id, "summary": []})));
-            steps.push(Step::Event(
+            steps.push(StreamStep::Event(
                 json!({"type": "response.reasoning_summary_part.added", "summary_index": 0}),
             ));
             let delta = |piece: &str| {
@@ -283,12 +297,15 @@ impl<'a> Scene<'a> {
     }
 
     /// Fills the placeholders in all texts of a value.
-    fn filled(&self, value: &Value) -> Value {
+    fn fill_placeholders(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
-            Value::Array(parts) => parts.iter().map(|part| self.filled(part)).collect(),
+            Value::Array(parts) => parts.iter().map(|part| self.fill_placeholders(part)).collect(),
             Value::Object(parts) => Value::Object(
-                parts.iter().map(|(key, part)| (key.clone(), self.filled(part))).collect(),
+                parts
+                    .iter()
+                    .map(|(key, part)| (key.clone(), self.fill_placeholders(part)))
+                    .collect(),
             ),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
@@ -296,16 +313,16 @@ impl<'a> Scene<'a> {
 }
 
 /// Returns a call as an output item.
-fn call(called: Called, id: &str) -> Value {
+fn call(called: ToolInvocation, id: &str) -> Value {
     let (mut item, namespace) = match called {
-        Called::Function { name, namespace, arguments } => (
+        ToolInvocation::Function { name, namespace, arguments } => (
             json!({
                 "type": "function_call", "id": format!("fc_{id}"), "call_id": format!("call_{id}"),
                 "name": name, "arguments": arguments.to_string(),
             }),
             namespace,
         ),
-        Called::Custom { name, namespace, input } => (
+        ToolInvocation::Custom { name, namespace, input } => (
             json!({
                 "type": "custom_tool_call", "id": format!("ctc_{id}"), "status": "completed",
                 "call_id": format!("call_{id}"), "name": name, "input": input,
@@ -319,56 +336,56 @@ fn call(called: Called, id: &str) -> Value {
     item
 }
 
-fn deltas(text: &str, pace: Deltas, delta: impl Fn(&str) -> Value) -> Vec<Step> {
+fn deltas(text: &str, pace: Deltas, delta: impl Fn(&str) -> Value) -> Vec<StreamStep> {
     let characters: Vec<char> = text.chars().collect();
     let pieces = characters.chunks(pace.chunk.max(1)).map(String::from_iter);
-    pieces.flat_map(|piece| [Step::Event(delta(&piece)), pause(pace.delay_ms)]).collect()
+    pieces.flat_map(|piece| [StreamStep::Event(delta(&piece)), pause(pace.delay_ms)]).collect()
 }
 
-fn web_search(query: &str, id: &str) -> Step {
+fn web_search(query: &str, id: &str) -> StreamStep {
     done(json!({
         "type": "web_search_call", "id": format!("ws_{id}"), "status": "completed",
         "action": {"type": "search", "query": query},
     }))
 }
 
-fn added(item: Value) -> Step {
-    Step::Event(json!({"type": "response.output_item.added", "item": item}))
+fn added(item: Value) -> StreamStep {
+    StreamStep::Event(json!({"type": "response.output_item.added", "item": item}))
 }
 
-fn done(item: Value) -> Step {
-    Step::Event(json!({"type": "response.output_item.done", "item": item}))
+fn done(item: Value) -> StreamStep {
+    StreamStep::Event(json!({"type": "response.output_item.done", "item": item}))
 }
 
-fn pause(ms: u64) -> Step {
-    Step::Pause(Duration::from_millis(ms))
+fn pause(ms: u64) -> StreamStep {
+    StreamStep::Pause(Duration::from_millis(ms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Scenario;
+    use crate::model::ModelScenario;
 
     fn response(text: &str) -> Response {
         let text = format!("[[thread]]\n[[thread.turn]]\n[[thread.turn.response]]\n{text}");
-        Scenario::parse(&text).unwrap().threads[0].turns[0].responses[0].clone()
+        ModelScenario::parse(&text).unwrap().threads[0].turns[0].responses[0].clone()
     }
 
     fn wire(text: &str) -> String {
         let body = json!({"model": "m", "tools": [{"type": "function", "name": "exec_command"}],
             "input": [{"role": "user", "content": "do it"}]});
-        let request = Request::new(7, BTreeMap::new(), body);
-        let steps = steps(&response(text), Usage::default(), &request, "a_7").unwrap();
+        let request = ModelRequest::new(7, BTreeMap::new(), body);
+        let steps = steps(&response(text), ScriptedUsage::default(), &request, "a_7").unwrap();
         let events = steps.iter().filter_map(|step| match step {
-            Step::Event(event) => Some(sse(event)),
-            Step::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-            Step::Pause(_) | Step::Hold(_) => None,
+            StreamStep::Event(event) => Some(sse(event)),
+            StreamStep::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            StreamStep::Pause(_) | StreamStep::Hold(_) => None,
         });
         events.collect()
     }
 
     #[test]
-    fn a_message_is_framed_by_created_and_completed() {
+    fn message_is_framed_by_created_and_completed() {
         assert_eq!(
             wire("items = [{ message = 'said: {{prompt}}' }]\nusage = { input = 5, output = 2 }"),
             concat!(
@@ -395,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn deltas_are_whole_characters_between_added_and_done() {
+    fn deltas_split_at_characters() {
         let text = "items = [{ message = 'äöü', deltas = { chunk = 2 } }]";
         let expected = [
             "created",
@@ -410,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_its_last_event_or_none() {
+    fn each_end_has_its_last_event() {
         for (end, last) in [
             ("end = 'drop'", "created"),
             ("end = 'cut'", "created"),
@@ -426,18 +443,18 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_text_has_deltas_and_no_end() {
+    fn unfinished_text_has_only_deltas() {
         let text = "items = [{ message = 'half', unfinished = true }]\nend = 'drop'";
         assert_eq!(kinds(text), ["created", "output_item.added", "output_text.delta"]);
     }
 
     #[test]
-    fn bytes_go_over_the_wire_as_they_are() {
+    fn raw_bytes_are_sent_unchanged() {
         assert!(wire("items = [{ raw_bytes = 'data: {oops' }]").contains("\n\ndata: {oopsevent: "));
     }
 
     #[test]
-    fn a_usage_limit_tells_its_reset_where_it_is_asked_to() {
+    fn usage_limit_reset_is_sent_where_scripted() {
         let limit = |told: &str| {
             let told = format!("usage_limit = {{ resets_at = 1800000000, told = '{told}' }}");
             let plain = plain(&response(&told)).unwrap();
@@ -456,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_accounts_limits_are_headers_of_an_ordinary_response() {
+    fn rate_limits_are_response_headers() {
         let response = response(
             "rate_limits = { secondary = { used_percent = 12.5, window_minutes = 60, resets_at = 9 } }",
         );

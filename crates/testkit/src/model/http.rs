@@ -26,7 +26,7 @@ pub(super) enum Error {
 
 /// A received request.
 #[derive(Debug, PartialEq)]
-pub(super) struct Message {
+pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
     /// Keyed by lower-case names.
@@ -35,7 +35,7 @@ pub(super) struct Message {
 }
 
 /// Reads one complete request.
-pub(super) fn read(from: &mut impl Read) -> Result<Message, Error> {
+pub(super) fn read(from: &mut impl Read) -> Result<HttpRequest, Error> {
     let mut buffer = Vec::new();
     let (mut message, head) = loop {
         if let Some(parsed) = head(&buffer)? {
@@ -75,7 +75,7 @@ pub(super) fn write_head(
 }
 
 /// Decodes percent-encoding in a part of a path. Returns `None` if the result is not text.
-pub(super) fn decoded(part: &str) -> Option<String> {
+pub(super) fn percent_decode(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -98,14 +98,14 @@ fn hex(digits: &[u8]) -> Option<u8> {
     u8::try_from(number).ok()
 }
 
-fn head(buffer: &[u8]) -> Result<Option<(Message, usize)>, Error> {
+fn head(buffer: &[u8]) -> Result<Option<(HttpRequest, usize)>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(length) = request.parse(buffer)? else { return Ok(None) };
     let headers = request.headers.iter().map(|header| {
         (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned())
     });
-    let message = Message {
+    let message = HttpRequest {
         method: request.method.unwrap_or_default().to_owned(),
         path: request.path.unwrap_or_default().to_owned(),
         headers: headers.collect(),
@@ -114,7 +114,7 @@ fn head(buffer: &[u8]) -> Result<Option<(Message, usize)>, Error> {
     Ok(Some((message, length)))
 }
 
-fn length(message: &Message) -> Result<usize, Error> {
+fn length(message: &HttpRequest) -> Result<usize, Error> {
     let Some(length) = message.headers.get("content-length") else { return Ok(0) };
     let length = length.trim().parse().map_err(|_| Error::Length)?;
     if length > MAX_BODY { Err(Error::TooLarge(MAX_BODY)) } else { Ok(length) }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_by_its_length_or_in_chunks() {
+    fn body_is_read_by_length_or_chunks() {
         for text in [
             "POST /v1/responses HTTP/1.1\r\nThread-Id: t\r\nContent-Length: 5\r\n\r\nhello",
             "POST /v1/responses HTTP/1.1\r\nThread-Id: t\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_http_or_too_large_is_refused() {
+    fn truncated_invalid_and_large_requests_fail() {
         let refused = |text: &str| read(&mut Slowly(text.as_bytes())).unwrap_err().to_string();
         assert_eq!(
             refused("POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel"),
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_path_is_decoded_or_refused() {
-        let read = |part| decoded(part);
+    fn path_segment_is_percent_decoded() {
+        let read = |part| percent_decode(part);
         assert_eq!(read("the%20front%2Fdoor").as_deref(), Some("the front/door"));
         assert_eq!(read("t%C3%BCr").as_deref(), Some("t\u{fc}r"));
         for wrong in ["%", "%2", "%zz", "%+1", "%FF"] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_the_connection() {
+    fn answer_closes_the_connection() {
         let mut out = Vec::new();
         write_head(&mut out, 429, &BTreeMap::from([("a".to_owned(), "b".to_owned())])).unwrap();
         assert_eq!(out, b"HTTP/1.1 429 Scripted\r\nconnection: close\r\na: b\r\n\r\n");

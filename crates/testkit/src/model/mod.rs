@@ -1,6 +1,6 @@
 //! The scripted model: a loopback server that implements the Responses API for Codex.
 //!
-//! A [`Scenario`] scripts the model's answers, [`ModelServer`] sends them and records the requests, and
+//! A [`ModelScenario`] scripts the model's answers, [`ModelServer`] sends them and records the requests, and
 //! [`CodexHome`] is a `CODEX_HOME` that uses the server. A request that is not scripted is refused, recorded, and
 //! fails [`ModelServer::assert_all_as_scripted`].
 
@@ -21,10 +21,11 @@ pub use codex_home::{
     CODE_MODE_MODEL, CodexHome, MODEL, OLD_MODEL, codex, codex_config, old_codex,
 };
 pub use parse::Error;
-pub use request::{Kind, Request};
+pub use request::{ModelRequest, RequestPurpose};
 pub use scenario::{
-    Apart, Call, Deltas, End, Http, Item, Limit, Message, Reasoning, Repeat, Reset, Response,
-    Scenario, Shell, Spawn, Thread, Told, Turn, Usage, UsageLimit, When,
+    Deltas, HiddenAnswers, Http, Limit, ModelScenario, Reasoning, RepeatCount, ResetLocation,
+    ResetTime, Response, ResponseEnd, ScriptedItem, ScriptedMessage, ScriptedThread, ScriptedTurn,
+    ScriptedUsage, Shell, SpawnAgentItem, ThreadSelector, ToolCallItem, UsageLimit,
 };
-pub use script::{Place, Served};
-pub use server::{ModelServer, Outcome, Recorded};
+pub use script::{ScriptPlace, ServedAnswer};
+pub use server::{AnswerOutcome, ModelServer, RecordedRequest};

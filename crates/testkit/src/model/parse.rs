@@ -7,12 +7,13 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::scenario::{
-    Apart, End, Http, ITEMS, Item, Limit, Repeat, Reset, Response, Scenario, Thread, Told, Turn,
-    Usage, UsageLimit, When,
+    HiddenAnswers, Http, ITEMS, Limit, ModelScenario, RepeatCount, ResetLocation, ResetTime,
+    Response, ResponseEnd, ScriptedItem, ScriptedThread, ScriptedTurn, ScriptedUsage,
+    ThreadSelector, UsageLimit,
 };
 
 /// Maximum number of numeric repetitions; use `"forever"` beyond that.
-const MOST_REPEATS: u32 = 10_000;
+const MAX_REPEATS: u32 = 10_000;
 
 const SCENARIO: &[&str] = &["description", "usage", "otherwise", "apart", "thread"];
 const THREAD: &[&str] = &["name", "when", "repeat", "turn"];
@@ -34,14 +35,14 @@ pub enum Error {
     #[error("not TOML")]
     Toml(#[source] Box<toml::de::Error>),
     #[error("{place}: {why}")]
-    Wrong { place: String, why: String },
+    Invalid { place: String, why: String },
 }
 
-impl Scenario {
+impl ModelScenario {
     /// Reads a scenario.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let table: Table = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
-        scenario(Keys::new(table, Place::root()))
+        scenario(TableKeys::new(table, KeyPath::root()))
     }
 
     /// Reads a scenario from a file.
@@ -52,51 +53,53 @@ impl Scenario {
     }
 }
 
-fn scenario(mut keys: Keys) -> Result<Scenario, Error> {
+fn scenario(mut keys: TableKeys) -> Result<ModelScenario, Error> {
     keys.only(&[SCENARIO])?;
     let otherwise = keys.table("otherwise")?.map(response).transpose()?;
     let threads = keys.tables("thread")?.into_iter().map(thread).collect::<Result<_, _>>()?;
-    Ok(Scenario {
+    Ok(ModelScenario {
         description: keys.take("description")?.unwrap_or_default(),
-        usage: keys.take::<Usage>("usage")?.unwrap_or_default(),
-        otherwise,
-        apart: keys.take::<Apart>("apart")?.unwrap_or_default(),
+        usage: keys.take::<ScriptedUsage>("usage")?.unwrap_or_default(),
+        default_response: otherwise,
+        hidden_answers: keys.take::<HiddenAnswers>("apart")?.unwrap_or_default(),
         threads,
     })
 }
 
-fn thread(mut keys: Keys) -> Result<Thread, Error> {
+fn thread(mut keys: TableKeys) -> Result<ScriptedThread, Error> {
     keys.only(&[THREAD])?;
-    let name = keys.take("name")?.unwrap_or_else(|| keys.place.last());
-    keys.place.call(&name);
-    let turns: Vec<Turn> = keys.tables("turn")?.into_iter().map(turn).collect::<Result<_, _>>()?;
-    forever_last(&keys.place, "turn", turns.iter().map(|turn| turn.repeat))?;
-    Ok(Thread {
+    let name = keys.take("name")?.unwrap_or_else(|| keys.path.last());
+    keys.path.call(&name);
+    let turns: Vec<ScriptedTurn> =
+        keys.tables("turn")?.into_iter().map(turn).collect::<Result<_, _>>()?;
+    forever_last(&keys.path, "turn", turns.iter().map(|turn| turn.repeat))?;
+    Ok(ScriptedThread {
         name,
-        when: keys.take::<When>("when")?.unwrap_or_default(),
+        when: keys.take::<ThreadSelector>("when")?.unwrap_or_default(),
         repeat: keys.repeat()?,
         turns: repeated(turns, |turn| &mut turn.repeat),
     })
 }
 
-fn turn(mut keys: Keys) -> Result<Turn, Error> {
+fn turn(mut keys: TableKeys) -> Result<ScriptedTurn, Error> {
     keys.only(&[TURN])?;
     let responses: Vec<Response> =
         keys.tables("response")?.into_iter().map(response).collect::<Result<_, _>>()?;
     if responses.is_empty() {
-        return keys.place.wrong("a turn needs a `response`");
+        return keys.path.wrong("a turn needs a `response`");
     }
-    forever_last(&keys.place, "response", responses.iter().map(|response| response.repeat))?;
+    forever_last(&keys.path, "response", responses.iter().map(|response| response.repeat))?;
     let responses = repeated(responses, |response| &mut response.repeat);
-    Ok(Turn { when: keys.take("when")?, responses, repeat: keys.repeat()? })
+    Ok(ScriptedTurn { when: keys.take("when")?, responses, repeat: keys.repeat()? })
 }
 
-fn response(mut keys: Keys) -> Result<Response, Error> {
+fn response(mut keys: TableKeys) -> Result<Response, Error> {
     keys.only(&[RESPONSE, ENDS])?;
-    let items: Vec<Item> = keys.tables("items")?.into_iter().map(item).collect::<Result<_, _>>()?;
+    let items: Vec<ScriptedItem> =
+        keys.tables("items")?.into_iter().map(item).collect::<Result<_, _>>()?;
     let end = end(&mut keys)?;
-    if matches!(end, End::Http(_) | End::UsageLimit(_)) && !items.is_empty() {
-        return keys.place.wrong("a response with an HTTP status has no items");
+    if matches!(end, ResponseEnd::Http(_) | ResponseEnd::UsageLimit(_)) && !items.is_empty() {
+        return keys.path.wrong("a response with an HTTP status has no items");
     }
     let limits = keys.table("rate_limits")?.map(rate_limits).transpose()?;
     Ok(Response {
@@ -110,77 +113,83 @@ fn response(mut keys: Keys) -> Result<Response, Error> {
     })
 }
 
-fn end(keys: &mut Keys) -> Result<End, Error> {
+fn end(keys: &mut TableKeys) -> Result<ResponseEnd, Error> {
     let given: Vec<&str> = ENDS.iter().copied().filter(|key| keys.has(key)).collect();
     let key = match given.as_slice() {
-        [] => return Ok(End::Completed),
+        [] => return Ok(ResponseEnd::Completed),
         [key] => *key,
         several => {
             return keys
-                .place
+                .path
                 .wrong(format!("a response has one end, but this one has {}", names(several)));
         }
     };
     Ok(match key {
         "end" => plain_end(keys)?,
         "failed" => failed(keys)?,
-        "incomplete" => End::Incomplete(keys.take("incomplete")?.unwrap_or_default()),
+        "incomplete" => ResponseEnd::Incomplete(keys.take("incomplete")?.unwrap_or_default()),
         "context_overflow" => context_overflow(keys)?,
         "http" => http(keys)?,
-        _ => End::UsageLimit(usage_limit(keys)?),
+        _ => ResponseEnd::UsageLimit(usage_limit(keys)?),
     })
 }
 
-fn plain_end(keys: &mut Keys) -> Result<End, Error> {
+fn plain_end(keys: &mut TableKeys) -> Result<ResponseEnd, Error> {
     const PLAIN: &[&str] = &["completed", "drop", "cut", "hang"];
     let name: String = keys.take("end")?.unwrap_or_default();
     match name.as_str() {
-        "completed" => Ok(End::Completed),
-        "drop" => Ok(End::Drop),
-        "cut" => Ok(End::Cut),
-        "hang" => Ok(End::Hang),
-        _ => keys.place.wrong(format!("end: {}", unknown("value", &name, PLAIN))),
+        "completed" => Ok(ResponseEnd::Completed),
+        "drop" => Ok(ResponseEnd::Drop),
+        "cut" => Ok(ResponseEnd::Cut),
+        "hang" => Ok(ResponseEnd::Hang),
+        _ => keys.path.wrong(format!("end: {}", unknown("value", &name, PLAIN))),
     }
 }
 
-fn failed(keys: &mut Keys) -> Result<End, Error> {
+fn failed(keys: &mut TableKeys) -> Result<ResponseEnd, Error> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Failed {
         code: String,
         message: String,
     }
-    let Some(Failed { code, message }) = keys.take("failed")? else { return Ok(End::Completed) };
-    Ok(End::Failed { code, message })
+    let Some(Failed { code, message }) = keys.take("failed")? else {
+        return Ok(ResponseEnd::Completed);
+    };
+    Ok(ResponseEnd::Failed { code, message })
 }
 
-fn context_overflow(keys: &mut Keys) -> Result<End, Error> {
-    keys.take::<super::scenario::True>("context_overflow")?;
-    Ok(End::Failed {
+fn context_overflow(keys: &mut TableKeys) -> Result<ResponseEnd, Error> {
+    keys.take::<super::scenario::TrueFlag>("context_overflow")?;
+    Ok(ResponseEnd::Failed {
         code: "context_length_exceeded".to_owned(),
         message: "Your input exceeds the context window of this model.".to_owned(),
     })
 }
 
-fn http(keys: &mut Keys) -> Result<End, Error> {
-    let Some(http) = keys.take::<Http>("http")? else { return Ok(End::Completed) };
+fn http(keys: &mut TableKeys) -> Result<ResponseEnd, Error> {
+    let Some(http) = keys.take::<Http>("http")? else { return Ok(ResponseEnd::Completed) };
     if !(200..600).contains(&http.status) {
-        return keys.place.wrong(format!("http: {} is not a final HTTP status", http.status));
+        return keys.path.wrong(format!("http: {} is not a final HTTP status", http.status));
     }
-    Ok(End::Http(http))
+    Ok(ResponseEnd::Http(http))
 }
 
-fn usage_limit(keys: &mut Keys) -> Result<UsageLimit, Error> {
+fn usage_limit(keys: &mut TableKeys) -> Result<UsageLimit, Error> {
     let mut keys = keys.table("usage_limit")?.unwrap_or_else(|| keys.empty("usage_limit"));
     keys.only(&[USAGE_LIMIT])?;
     let Some(reset) = reset(&mut keys)? else {
-        return keys.place.wrong("give `resets_at` or `resets_in_s`");
+        return keys.path.wrong("give `resets_at` or `resets_in_s`");
     };
     let plan = keys.take("plan")?.unwrap_or_else(|| "plus".to_owned());
-    Ok(UsageLimit { reset, plan, told: keys.take::<Told>("told")?.unwrap_or_default() })
+    Ok(UsageLimit {
+        reset,
+        plan,
+        reset_location: keys.take::<ResetLocation>("told")?.unwrap_or_default(),
+    })
 }
 
-fn rate_limits(mut keys: Keys) -> Result<Vec<(String, Limit)>, Error> {
+fn rate_limits(mut keys: TableKeys) -> Result<Vec<(String, Limit)>, Error> {
     keys.only(&[&["primary", "secondary"]])?;
     let mut limits = Vec::new();
     for window in ["primary", "secondary"] {
@@ -191,10 +200,10 @@ fn rate_limits(mut keys: Keys) -> Result<Vec<(String, Limit)>, Error> {
     Ok(limits)
 }
 
-fn limit(mut keys: Keys) -> Result<Limit, Error> {
+fn limit(mut keys: TableKeys) -> Result<Limit, Error> {
     keys.only(&[LIMIT])?;
     let Some(used_percent) = keys.take("used_percent")? else {
-        return keys.place.wrong("`used_percent` is missing");
+        return keys.path.wrong("`used_percent` is missing");
     };
     Ok(Limit {
         used_percent,
@@ -203,25 +212,25 @@ fn limit(mut keys: Keys) -> Result<Limit, Error> {
     })
 }
 
-fn reset(keys: &mut Keys) -> Result<Option<Reset>, Error> {
+fn reset(keys: &mut TableKeys) -> Result<Option<ResetTime>, Error> {
     match (keys.take("resets_at")?, keys.take("resets_in_s")?) {
-        (Some(_), Some(_)) => keys.place.wrong("either `resets_at` or `resets_in_s`"),
-        (at, after) => Ok(at.map(Reset::At).or(after.map(Reset::In))),
+        (Some(_), Some(_)) => keys.path.wrong("either `resets_at` or `resets_in_s`"),
+        (at, after) => Ok(at.map(ResetTime::At).or(after.map(ResetTime::In))),
     }
 }
 
-fn item(mut keys: Keys) -> Result<Item, Error> {
+fn item(mut keys: TableKeys) -> Result<ScriptedItem, Error> {
     let known: Vec<&str> = ITEMS.iter().map(|(name, _)| *name).collect();
     let given: Vec<&str> = known.iter().copied().filter(|key| keys.has(key)).collect();
     let (name, beside) = match given.as_slice() {
         [name] => ITEMS.iter().find(|(known, _)| known == name).expect("a name of the list"),
         [] => {
             let key = keys.first().unwrap_or_default();
-            return keys.place.wrong(unknown("item", &key, &known));
+            return keys.path.wrong(unknown("item", &key, &known));
         }
         several => {
             return keys
-                .place
+                .path
                 .wrong(format!("an item has one kind, but this one has {}", names(several)));
         }
     };
@@ -229,20 +238,20 @@ fn item(mut keys: Keys) -> Result<Item, Error> {
     let value = keys.table.remove(*name).expect("the name was found among the keys");
     keys.table.insert("value".to_owned(), value);
     let tagged = Table::from_iter([((*name).to_owned(), Value::Table(keys.table))]);
-    Value::Table(tagged).try_into().map_err(|error: toml::de::Error| Error::Wrong {
-        place: keys.place.to_string(),
+    Value::Table(tagged).try_into().map_err(|error: toml::de::Error| Error::Invalid {
+        place: keys.path.to_string(),
         why: format!("{name}: {}", error.message()),
     })
 }
 
 /// Expands numeric repetitions into copies, so that playing needs no counters.
-fn repeated<T: Clone>(all: Vec<T>, repeat: impl Fn(&mut T) -> &mut Repeat) -> Vec<T> {
+fn repeated<T: Clone>(all: Vec<T>, repeat: impl Fn(&mut T) -> &mut RepeatCount) -> Vec<T> {
     let mut out = Vec::new();
     for mut one in all {
         let times = match *repeat(&mut one) {
-            Repeat::Forever => 1,
-            Repeat::Times(times) => {
-                *repeat(&mut one) = Repeat::Times(1);
+            RepeatCount::Forever => 1,
+            RepeatCount::Times(times) => {
+                *repeat(&mut one) = RepeatCount::Times(1);
                 times as usize
             }
         };
@@ -252,29 +261,29 @@ fn repeated<T: Clone>(all: Vec<T>, repeat: impl Fn(&mut T) -> &mut Repeat) -> Ve
 }
 
 fn forever_last(
-    place: &Place,
+    place: &KeyPath,
     what: &str,
-    repeats: impl DoubleEndedIterator<Item = Repeat>,
+    repeats: impl DoubleEndedIterator<Item = RepeatCount>,
 ) -> Result<(), Error> {
-    if repeats.rev().skip(1).any(|repeat| repeat == Repeat::Forever) {
+    if repeats.rev().skip(1).any(|repeat| repeat == RepeatCount::Forever) {
         return place.wrong(format!("only the last {what} can be repeated forever"));
     }
     Ok(())
 }
 
 /// The table that is being parsed, and its position.
-struct Keys {
+struct TableKeys {
     table: Table,
-    place: Place,
+    path: KeyPath,
 }
 
-impl Keys {
-    fn new(table: Table, place: Place) -> Self {
-        Self { table, place }
+impl TableKeys {
+    fn new(table: Table, place: KeyPath) -> Self {
+        Self { table, path: place }
     }
 
     fn empty(&self, key: &str) -> Self {
-        Self::new(Table::new(), self.place.below(key))
+        Self::new(Table::new(), self.path.below(key))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -288,7 +297,7 @@ impl Keys {
     fn only(&self, known: &[&[&str]]) -> Result<(), Error> {
         let known = known.concat();
         match self.table.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => self.place.wrong(unknown("key", key, &known)),
+            Some(key) => self.path.wrong(unknown("key", key, &known)),
             None => Ok(()),
         }
     }
@@ -297,13 +306,13 @@ impl Keys {
         let Some(value) = self.table.remove(key) else { return Ok(None) };
         match value.try_into() {
             Ok(value) => Ok(Some(value)),
-            Err(error) => self.place.wrong(format!("{key}: {}", with_nearest(error.message()))),
+            Err(error) => self.path.wrong(format!("{key}: {}", with_nearest(error.message()))),
         }
     }
 
     fn table(&mut self, key: &str) -> Result<Option<Self>, Error> {
         let Some(table) = self.take::<Table>(key)? else { return Ok(None) };
-        Ok(Some(Self::new(table, self.place.below(key))))
+        Ok(Some(Self::new(table, self.path.below(key))))
     }
 
     fn tables(&mut self, key: &str) -> Result<Vec<Self>, Error> {
@@ -311,29 +320,29 @@ impl Keys {
         let one = key.strip_suffix('s').unwrap_or(key);
         let numbered = tables.into_iter().enumerate();
         Ok(numbered
-            .map(|(at, table)| Self::new(table, self.place.below(&format!("{one} {}", at + 1))))
+            .map(|(at, table)| Self::new(table, self.path.below(&format!("{one} {}", at + 1))))
             .collect())
     }
 
-    fn repeat(&mut self) -> Result<Repeat, Error> {
+    fn repeat(&mut self) -> Result<RepeatCount, Error> {
         match self.table.remove("repeat") {
-            None => Ok(Repeat::default()),
-            Some(Value::String(word)) if word == "forever" => Ok(Repeat::Forever),
-            Some(Value::Integer(times)) if (1..=MOST_REPEATS.into()).contains(&times) => {
-                Ok(Repeat::Times(u32::try_from(times).unwrap_or(MOST_REPEATS)))
+            None => Ok(RepeatCount::default()),
+            Some(Value::String(word)) if word == "forever" => Ok(RepeatCount::Forever),
+            Some(Value::Integer(times)) if (1..=MAX_REPEATS.into()).contains(&times) => {
+                Ok(RepeatCount::Times(u32::try_from(times).unwrap_or(MAX_REPEATS)))
             }
-            Some(_) => self
-                .place
-                .wrong(format!("repeat: a number from 1 to {MOST_REPEATS}, or \"forever\"")),
+            Some(_) => {
+                self.path.wrong(format!("repeat: a number from 1 to {MAX_REPEATS}, or \"forever\""))
+            }
         }
     }
 }
 
 /// A position in the file.
 #[derive(Clone)]
-struct Place(Vec<String>);
+struct KeyPath(Vec<String>);
 
-impl Place {
+impl KeyPath {
     fn root() -> Self {
         Self(Vec::new())
     }
@@ -354,11 +363,11 @@ impl Place {
     }
 
     fn wrong<T>(&self, why: impl Display) -> Result<T, Error> {
-        Err(Error::Wrong { place: self.to_string(), why: why.to_string() })
+        Err(Error::Invalid { place: self.to_string(), why: why.to_string() })
     }
 }
 
-impl Display for Place {
+impl Display for KeyPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { f.write_str("scenario") } else { f.write_str(&self.0.join(", ")) }
     }
@@ -395,7 +404,7 @@ mod tests {
 
     #[track_caller]
     fn complaint(text: &str) -> String {
-        Scenario::parse(text).expect_err("this is not a scenario").to_string()
+        ModelScenario::parse(text).expect_err("this is not a scenario").to_string()
     }
 
     fn in_response(text: &str) -> String {
@@ -403,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_keys_are_told_with_their_place_and_the_nearest() {
+    fn misspelt_key_error_has_path_and_suggestion() {
         for (text, told) in [
             ("tread = 1", "scenario: unknown key `tread`; did you mean `thread`?"),
             ("[usage]\ninptu = 1", "scenario: usage: unknown key `inptu`; did you mean `input`?"),
@@ -422,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_items_and_ends_are_told() {
+    fn misspelt_items_and_ends_are_errors() {
         for (text, told) in [
             ("itmes = []", "unknown key `itmes`; did you mean `items`?"),
             (
@@ -463,12 +472,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_of_a_kind_goes_on_forever() {
+    fn only_last_element_repeats_forever() {
         let said = complaint(
             "[[thread]]\nturn = [{ response = [{ repeat = 'forever' }, { items = [] }] }]",
         );
         assert_eq!(said, "thread 1, turn 1: only the last response can be repeated forever");
-        let scenario = Scenario::parse(
+        let scenario = ModelScenario::parse(
             "[[thread]]\nturn = [{ response = [{ repeat = 2 }, { repeat = 'forever' }] }]",
         );
         assert_eq!(scenario.unwrap().threads[0].turns[0].responses.len(), 3);

@@ -4,31 +4,31 @@ use std::io::{self, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::events::{self, Plain, Step, sse};
+use super::events::{self, PlainResponse, StreamStep, sse};
 use super::http;
-use super::request::Request;
-use super::scenario::{End, Response, Usage};
-use super::server::{Outcome, Shared};
+use super::request::ModelRequest;
+use super::scenario::{Response, ResponseEnd, ScriptedUsage};
+use super::server::{AnswerOutcome, ServerShared};
 
 /// Answers a request as scripted, and records the outcome. `Err` explains why this Codex cannot receive the answer.
 pub(super) fn play(
     stream: &mut TcpStream,
-    shared: &Shared,
-    request: &Request,
+    shared: &ServerShared,
+    request: &ModelRequest,
     response: &Response,
-    usage: Usage,
+    usage: ScriptedUsage,
 ) -> Result<(), String> {
     let ids = format!("{}_{}", shared.nonce, request.number);
     let steps = events::steps(response, usage, request, &ids)?;
-    let mut player = Player { stream, shared, number: request.number };
+    let mut player = ResponsePlayer { stream, shared, number: request.number };
     if player.play(response, &steps).is_err() {
-        shared.record(request.number, Outcome::ClientLeft);
+        shared.record(request.number, AnswerOutcome::Disconnected);
     }
     Ok(())
 }
 
 /// Answers without a stream.
-pub(super) fn answer(stream: &mut TcpStream, plain: &Plain) -> io::Result<()> {
+pub(super) fn answer(stream: &mut TcpStream, plain: &PlainResponse) -> io::Result<()> {
     let mut headers = plain.headers.clone();
     headers.entry("content-type".to_owned()).or_insert_with(|| "application/json".to_owned());
     headers.insert("content-length".to_owned(), plain.body.len().to_string());
@@ -37,14 +37,14 @@ pub(super) fn answer(stream: &mut TcpStream, plain: &Plain) -> io::Result<()> {
     stream.flush()
 }
 
-struct Player<'a> {
+struct ResponsePlayer<'a> {
     stream: &'a mut TcpStream,
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     number: usize,
 }
 
-impl Player<'_> {
-    fn play(&mut self, response: &Response, steps: &[Step]) -> io::Result<()> {
+impl ResponsePlayer<'_> {
+    fn play(&mut self, response: &Response, steps: &[StreamStep]) -> io::Result<()> {
         self.pause(Duration::from_millis(response.delay_ms))?;
         if let Some(plain) = events::plain(response) {
             self.answered();
@@ -58,7 +58,7 @@ impl Player<'_> {
         for step in steps {
             self.step(step)?;
         }
-        if response.end != End::Hang {
+        if response.end != ResponseEnd::Hang {
             self.answered();
         }
         self.step(last)?;
@@ -67,28 +67,28 @@ impl Player<'_> {
 
     /// Records the answer before the client can know, so that a client that saw the end finds it recorded.
     fn answered(&self) {
-        self.shared.record(self.number, Outcome::Answered);
+        self.shared.record(self.number, AnswerOutcome::Answered);
     }
 
-    fn step(&mut self, step: &Step) -> io::Result<()> {
+    fn step(&mut self, step: &StreamStep) -> io::Result<()> {
         match step {
-            Step::Event(event) => self.write(sse(event).as_bytes()),
-            Step::Bytes(bytes) => self.write(bytes),
-            Step::Pause(pause) => self.pause(*pause),
-            Step::Hold(name) => self.shared.hold(self.stream, name),
+            StreamStep::Event(event) => self.write(sse(event).as_bytes()),
+            StreamStep::Bytes(bytes) => self.write(bytes),
+            StreamStep::Pause(pause) => self.pause(*pause),
+            StreamStep::Hold(name) => self.shared.hold(self.stream, name),
         }
     }
 
-    fn end(&mut self, end: &End) -> io::Result<()> {
+    fn end(&mut self, end: &ResponseEnd) -> io::Result<()> {
         match end {
-            End::Drop => reset(self.stream),
-            End::Hang => self.shared.hang(self.stream),
-            End::Completed
-            | End::Cut
-            | End::Failed { .. }
-            | End::Incomplete(_)
-            | End::Http(_)
-            | End::UsageLimit(_) => Ok(()),
+            ResponseEnd::Drop => reset(self.stream),
+            ResponseEnd::Hang => self.shared.hang(self.stream),
+            ResponseEnd::Completed
+            | ResponseEnd::Cut
+            | ResponseEnd::Failed { .. }
+            | ResponseEnd::Incomplete(_)
+            | ResponseEnd::Http(_)
+            | ResponseEnd::UsageLimit(_) => Ok(()),
         }
     }
 

@@ -13,7 +13,7 @@ const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "sessi
 
 /// One request to the model.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct ModelRequest {
     /// Its number among all requests, starting at 1.
     pub number: usize,
     /// Keyed by lower-case names.
@@ -25,7 +25,7 @@ pub struct Request {
 
 /// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestPurpose {
     /// A step of a turn.
     Turn,
     /// The title of a task.
@@ -34,7 +34,7 @@ pub enum Kind {
     Compaction,
 }
 
-impl Request {
+impl ModelRequest {
     pub(super) fn new(number: usize, headers: BTreeMap<String, String>, body: Value) -> Self {
         let in_body = || body["client_metadata"]["x-codex-turn-metadata"].as_str();
         let metadata = headers.get("x-codex-turn-metadata").map(String::as_str).or_else(in_body);
@@ -42,16 +42,16 @@ impl Request {
         Self { number, headers, body, metadata: metadata.unwrap_or_default() }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RequestPurpose {
         let prompt = self.prompt();
         if prompt.starts_with(TITLE_PROMPT) {
-            Kind::Title
+            RequestPurpose::Title
         } else if self.metadata["request_kind"] == "compaction"
             || prompt.starts_with(COMPACTION_PROMPT)
         {
-            Kind::Compaction
+            RequestPurpose::Compaction
         } else {
-            Kind::Turn
+            RequestPurpose::Turn
         }
     }
 
@@ -114,7 +114,7 @@ impl Request {
 
     /// Returns the names of all offered tools, with their namespaces.
     pub fn tools(&self) -> Vec<String> {
-        super::tools::Tools::of(self).names()
+        super::tools::Tools::from_request(self).names()
     }
 
     /// Returns the items of the conversation.
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn request(headers: &[(&str, &str)], body: Value) -> Request {
+    fn request(headers: &[(&str, &str)], body: Value) -> ModelRequest {
         let headers =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Request::new(1, headers, body)
+        ModelRequest::new(1, headers, body)
     }
 
     #[test]
-    fn thread_turn_and_agent_are_found_in_the_headers_of_both_versions() {
+    fn headers_of_both_versions_are_parsed() {
         let new = request(
             &[
                 ("thread-id", "t"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_message_of_a_person_or_agent_is_the_prompt() {
+    fn prompt_is_newest_user_or_agent_message() {
         let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]});
         let mail = json!({"type": "agent_message", "content": [
             {"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "help"}]});
@@ -179,13 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn hidden_requests_are_told_apart() {
+    fn hidden_requests_are_recognized() {
         let said =
             |text: &str| request(&[], json!({"input": [{"role": "user", "content": text}]})).kind();
-        assert_eq!(said("Generate a concise, single-line task title for this"), Kind::Title);
-        assert_eq!(said("You are performing a CONTEXT CHECKPOINT COMPACTION."), Kind::Compaction);
-        assert_eq!(said("anything"), Kind::Turn);
+        assert_eq!(
+            said("Generate a concise, single-line task title for this"),
+            RequestPurpose::Title
+        );
+        assert_eq!(
+            said("You are performing a CONTEXT CHECKPOINT COMPACTION."),
+            RequestPurpose::Compaction
+        );
+        assert_eq!(said("anything"), RequestPurpose::Turn);
         let told = [("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#)];
-        assert_eq!(request(&told, json!({})).kind(), Kind::Compaction);
+        assert_eq!(request(&told, json!({})).kind(), RequestPurpose::Compaction);
     }
 }

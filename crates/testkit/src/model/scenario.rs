@@ -13,27 +13,27 @@ const CHUNK: usize = 12;
 
 /// All answers of a model.
 #[derive(Debug, Clone, Default)]
-pub struct Scenario {
+pub struct ModelScenario {
     pub description: String,
     /// The usage of responses without their own.
-    pub usage: Usage,
+    pub usage: ScriptedUsage,
     /// The answer to requests that match no thread. Without it they are refused as unexpected.
-    pub otherwise: Option<Response>,
-    pub apart: Apart,
-    pub threads: Vec<Thread>,
+    pub default_response: Option<Response>,
+    pub hidden_answers: HiddenAnswers,
+    pub threads: Vec<ScriptedThread>,
 }
 
 /// Answers to hidden requests, which use up no turn.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Apart {
+pub struct HiddenAnswers {
     /// The title of a task, which the terminal interface requests.
     pub title: String,
     /// The summary of a compacted conversation.
     pub compaction: String,
 }
 
-impl Default for Apart {
+impl Default for HiddenAnswers {
     fn default() -> Self {
         Self {
             title: "Scripted task".to_owned(),
@@ -44,20 +44,20 @@ impl Default for Apart {
 
 /// The answers to one of Codex's threads.
 #[derive(Debug, Clone)]
-pub struct Thread {
+pub struct ScriptedThread {
     /// Its name in records and errors.
     pub name: String,
-    pub when: When,
+    pub when: ThreadSelector,
     /// The number of threads that get these answers.
-    pub repeat: Repeat,
-    pub turns: Vec<Turn>,
+    pub repeat: RepeatCount,
+    pub turns: Vec<ScriptedTurn>,
 }
 
 /// Selects a thread. All given conditions must hold for the first request of the thread. Without any it selects the
 /// next thread that a user started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct When {
+pub struct ThreadSelector {
     /// A part of the newest message to the model.
     pub prompt: Option<String>,
     /// The number of the thread in order of appearance, including sub-agents.
@@ -72,23 +72,23 @@ pub struct When {
 
 /// The answers within one turn.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct ScriptedTurn {
     /// A part of the message that starts the turn. Such a turn is used whenever it matches; the others are used in
     /// order.
     pub when: Option<String>,
     pub responses: Vec<Response>,
-    pub repeat: Repeat,
+    pub repeat: RepeatCount,
 }
 
 /// The number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum RepeatCount {
     Times(u32),
     /// As often as requested, even never. Only the last element of its kind can repeat forever.
     Forever,
 }
 
-impl Default for Repeat {
+impl Default for RepeatCount {
     fn default() -> Self {
         Self::Times(1)
     }
@@ -102,15 +102,15 @@ pub struct Response {
     pub headers: BTreeMap<String, String>,
     /// The account's limits, by the names of their windows; sent in headers.
     pub limits: Vec<(String, Limit)>,
-    pub items: Vec<Item>,
-    pub usage: Option<Usage>,
-    pub end: End,
-    pub repeat: Repeat,
+    pub items: Vec<ScriptedItem>,
+    pub usage: Option<ScriptedUsage>,
+    pub end: ResponseEnd,
+    pub repeat: RepeatCount,
 }
 
 /// The end of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum End {
+pub enum ResponseEnd {
     #[default]
     Completed,
     /// The connection is reset.
@@ -144,15 +144,15 @@ pub struct Http {
 /// A usage limit and its reset time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageLimit {
-    pub reset: Reset,
+    pub reset: ResetTime,
     pub plan: String,
-    pub told: Told,
+    pub reset_location: ResetLocation,
 }
 
 /// Where the reset time of a usage limit is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum ResetLocation {
     #[default]
     Both,
     Body,
@@ -161,7 +161,7 @@ pub enum Told {
 
 /// A time: in seconds since 1970, or relative to the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reset {
+pub enum ResetTime {
     At(i64),
     In(i64),
 }
@@ -171,20 +171,20 @@ pub enum Reset {
 pub struct Limit {
     pub used_percent: f64,
     pub window_minutes: Option<u32>,
-    pub reset: Option<Reset>,
+    pub reset: Option<ResetTime>,
 }
 
 /// The token usage that a response reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Usage {
+pub struct ScriptedUsage {
     pub input: u64,
     pub cached: u64,
     pub output: u64,
     pub reasoning: u64,
 }
 
-impl Default for Usage {
+impl Default for ScriptedUsage {
     fn default() -> Self {
         Self { input: 100, cached: 0, output: 20, reasoning: 0 }
     }
@@ -193,24 +193,24 @@ impl Default for Usage {
 /// One item of a response. The variant's name in snake case is the key in the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Item {
-    Message(Message),
+pub enum ScriptedItem {
+    Message(ScriptedMessage),
     /// A message whose text is this value: a structured output.
-    Json(Structured),
+    Json(JsonMessage),
     Reasoning(Reasoning),
     /// A command, by the tool that this Codex offers for it.
     Shell(Shell),
     Patch(Valued<String>),
-    Plan(Plan),
+    Plan(PlanItem),
     /// Questions that block until they are answered.
-    Ask(Valued<Vec<Question>>),
+    Ask(Valued<Vec<ScriptedQuestion>>),
     /// Questions that do not block.
     AskAsync(Valued<Vec<AsyncQuestion>>),
     /// A call of any tool by its name, such as a dynamic one.
-    Tool(Call),
+    Tool(ToolCallItem),
     /// A call of a free-form tool by its name.
-    Custom(Custom),
-    Spawn(Spawn),
+    Custom(CustomToolItem),
+    Spawn(SpawnAgentItem),
     /// Waits for the sub-agents of this thread.
     WaitAgents(WaitAgents),
     WebSearch(Valued<String>),
@@ -258,10 +258,10 @@ pub struct Valued<T> {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Message {
+pub struct ScriptedMessage {
     #[serde(rename = "value")]
     pub text: String,
-    pub phase: Option<Phase>,
+    pub phase: Option<MessagePhase>,
     pub deltas: Option<Deltas>,
     /// The deltas arrive, the finished message does not.
     #[serde(default)]
@@ -269,15 +269,15 @@ pub struct Message {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Structured {
+pub struct JsonMessage {
     pub value: Value,
-    pub phase: Option<Phase>,
+    pub phase: Option<MessagePhase>,
     pub deltas: Option<Deltas>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum MessagePhase {
     Commentary,
     FinalAnswer,
 }
@@ -322,15 +322,15 @@ pub struct Shell {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Plan {
+pub struct PlanItem {
     #[serde(rename = "value")]
-    pub steps: Vec<PlanStep>,
+    pub steps: Vec<PlanItemStep>,
     pub explanation: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlanStep {
+pub struct PlanItemStep {
     pub step: String,
     pub status: PlanStatus,
 }
@@ -346,7 +346,7 @@ pub enum PlanStatus {
 /// A question of `request_user_input`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct ScriptedQuestion {
     pub id: String,
     pub header: String,
     pub question: String,
@@ -376,7 +376,7 @@ pub struct AsyncQuestion {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Call {
+pub struct ToolCallItem {
     #[serde(rename = "value")]
     pub tool: String,
     #[serde(default = "no_arguments")]
@@ -389,7 +389,7 @@ fn no_arguments() -> Value {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Custom {
+pub struct CustomToolItem {
     #[serde(rename = "value")]
     pub tool: String,
     #[serde(default)]
@@ -398,7 +398,7 @@ pub struct Custom {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Spawn {
+pub struct SpawnAgentItem {
     #[serde(rename = "value")]
     pub task: String,
     /// The sub-agent's name, where Codex lets the model choose it.
@@ -416,16 +416,16 @@ fn helper() -> String {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WaitAgents {
     #[serde(rename = "value")]
-    pub wait: True,
+    pub wait: TrueFlag,
     pub timeout_ms: Option<u64>,
 }
 
 /// A key that can only be `true`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "bool")]
-pub struct True;
+pub struct TrueFlag;
 
-impl TryFrom<bool> for True {
+impl TryFrom<bool> for TrueFlag {
     type Error = &'static str;
 
     fn try_from(value: bool) -> Result<Self, Self::Error> {

@@ -7,30 +7,33 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::request::{Kind, Request};
-use super::scenario::{Item, Message, Repeat, Response, Scenario, Thread, Usage, When};
+use super::request::{ModelRequest, RequestPurpose};
+use super::scenario::{
+    ModelScenario, RepeatCount, Response, ScriptedItem, ScriptedMessage, ScriptedThread,
+    ScriptedUsage, ThreadSelector,
+};
 
 /// The scripted answer of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Served {
-    Scripted(Place),
+pub enum ServedAnswer {
+    Scripted(ScriptPlace),
     /// A hidden request, which uses up nothing.
-    Apart(Kind),
+    Hidden(RequestPurpose),
     /// Not scripted; the scenario's default answer was used.
-    Otherwise,
+    Default,
     /// Not scripted; refused for this reason.
     Unexpected(String),
 }
 
 /// The position of a response in the scenario; numbers start at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ScriptPlace {
     pub thread: String,
     pub turn: usize,
     pub response: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ScriptPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, turn {}, response {}", self.thread, self.turn, self.response)
     }
@@ -38,7 +41,7 @@ impl fmt::Display for Place {
 
 /// The scenario and its progress.
 pub(super) struct Script {
-    scenario: Scenario,
+    scenario: ModelScenario,
     /// How often each scripted thread was taken.
     taken: Vec<u32>,
     /// Keyed by the ids of Codex's threads.
@@ -50,44 +53,49 @@ struct Position {
     script: Option<usize>,
     turn_id: Option<String>,
     /// The started turns, in order.
-    begun: Vec<Begun>,
+    started: Vec<StartedTurn>,
 }
 
 /// A turn that Codex started.
-struct Begun {
+struct StartedTurn {
     /// The turn of the scripted thread that answers it, or `None` if it was unexpected.
     turn: Option<usize>,
     /// The number of requested responses.
-    asked: usize,
+    requested: usize,
 }
 
 impl Script {
-    pub(super) fn new(scenario: Scenario) -> Self {
+    pub(super) fn new(scenario: ModelScenario) -> Self {
         let taken = vec![0; scenario.threads.len()];
         Self { scenario, taken, threads: BTreeMap::new() }
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> ScriptedUsage {
         self.scenario.usage
     }
 
     /// Appends further threads.
-    pub(super) fn add(&mut self, threads: Vec<Thread>) {
+    pub(super) fn add(&mut self, threads: Vec<ScriptedThread>) {
         self.taken.extend(threads.iter().map(|_| 0));
         self.scenario.threads.extend(threads);
     }
 
     /// Returns the answer to a request; none if it was unexpected.
-    pub(super) fn answer(&mut self, request: &Request) -> (Served, Option<Response>) {
-        let apart = &self.scenario.apart;
+    pub(super) fn answer(&mut self, request: &ModelRequest) -> (ServedAnswer, Option<Response>) {
+        let apart = &self.scenario.hidden_answers;
         match request.kind() {
-            Kind::Title => (Served::Apart(Kind::Title), Some(saying(&apart.title))),
-            Kind::Compaction => (Served::Apart(Kind::Compaction), Some(saying(&apart.compaction))),
-            Kind::Turn => match self.scripted(request) {
-                Ok((place, response)) => (Served::Scripted(place), Some(response)),
-                Err(why) => match &self.scenario.otherwise {
-                    Some(otherwise) => (Served::Otherwise, Some(otherwise.clone())),
-                    None => (Served::Unexpected(why), None),
+            RequestPurpose::Title => {
+                (ServedAnswer::Hidden(RequestPurpose::Title), Some(text_response(&apart.title)))
+            }
+            RequestPurpose::Compaction => (
+                ServedAnswer::Hidden(RequestPurpose::Compaction),
+                Some(text_response(&apart.compaction)),
+            ),
+            RequestPurpose::Turn => match self.scripted(request) {
+                Ok((place, response)) => (ServedAnswer::Scripted(place), Some(response)),
+                Err(why) => match &self.scenario.default_response {
+                    Some(otherwise) => (ServedAnswer::Default, Some(otherwise.clone())),
+                    None => (ServedAnswer::Unexpected(why), None),
                 },
             },
         }
@@ -97,9 +105,9 @@ impl Script {
     pub(super) fn left_over(&self) -> Vec<String> {
         let threads = self.scenario.threads.iter().zip(&self.taken);
         let never = threads.filter_map(|(thread, taken)| match thread.repeat {
-            Repeat::Forever => None,
-            Repeat::Times(times) if *taken >= times => None,
-            Repeat::Times(times) => {
+            RepeatCount::Forever => None,
+            RepeatCount::Times(times) if *taken >= times => None,
+            RepeatCount::Times(times) => {
                 Some(format!("{}: taken {taken} of {times} times", thread.name))
             }
         });
@@ -109,7 +117,7 @@ impl Script {
         never.chain(within.flatten()).collect()
     }
 
-    fn scripted(&mut self, request: &Request) -> Result<(Place, Response), String> {
+    fn scripted(&mut self, request: &ModelRequest) -> Result<(ScriptPlace, Response), String> {
         if !self.threads.contains_key(request.thread()) {
             let position = self.begin(request);
             self.threads.insert(request.thread().to_owned(), position);
@@ -121,26 +129,26 @@ impl Script {
         position.next(&self.scenario.threads[script], request)
     }
 
-    fn begin(&mut self, request: &Request) -> Position {
+    fn begin(&mut self, request: &ModelRequest) -> Position {
         let number = self.threads.len() + 1;
         let free = |index: &usize| {
             let thread = &self.scenario.threads[*index];
             let free = match thread.repeat {
-                Repeat::Forever => true,
-                Repeat::Times(times) => self.taken[*index] < times,
+                RepeatCount::Forever => true,
+                RepeatCount::Times(times) => self.taken[*index] < times,
             };
-            free && thread.when.fits(request, number)
+            free && thread.when.matches(request, number)
         };
         let script = (0..self.scenario.threads.len()).find(free);
         if let Some(script) = script {
             self.taken[script] += 1;
         }
-        Position { script, turn_id: None, begun: Vec::new() }
+        Position { script, turn_id: None, started: Vec::new() }
     }
 }
 
-impl When {
-    fn fits(&self, request: &Request, number: usize) -> bool {
+impl ThreadSelector {
+    fn matches(&self, request: &ModelRequest, number: usize) -> bool {
         let subagent = self.subagent.unwrap_or(self.agent.is_some());
         let holds = |wanted: &Option<String>, found: &dyn Fn(&str) -> bool| {
             wanted.as_deref().is_none_or(found)
@@ -154,19 +162,26 @@ impl When {
 }
 
 impl Position {
-    fn next(&mut self, thread: &Thread, request: &Request) -> Result<(Place, Response), String> {
-        if self.begins_turn(thread, request.turn()) {
+    fn next(
+        &mut self,
+        thread: &ScriptedThread,
+        request: &ModelRequest,
+    ) -> Result<(ScriptPlace, Response), String> {
+        if self.starts_turn(thread, request.turn()) {
             let turn = self.take(thread, &request.prompt());
-            self.begun.push(Begun { turn, asked: 0 });
+            self.started.push(StartedTurn { turn, requested: 0 });
             self.turn_id = request.turn().map(str::to_owned);
         }
-        let number = self.begun.len();
-        let Some(begun) = self.begun.last_mut() else { return Err("no turn was begun".to_owned()) };
-        begun.asked += 1;
-        let place = Place { thread: thread.name.clone(), turn: number, response: begun.asked };
+        let number = self.started.len();
+        let Some(begun) = self.started.last_mut() else {
+            return Err("no turn was begun".to_owned());
+        };
+        begun.requested += 1;
+        let place =
+            ScriptPlace { thread: thread.name.clone(), turn: number, response: begun.requested };
         let turn = begun.turn.and_then(|turn| thread.turns.get(turn));
         let turn = turn.ok_or_else(|| format!("{} has no turn {number}", thread.name))?;
-        let goes_on = |last: &&Response| last.repeat == Repeat::Forever;
+        let goes_on = |last: &&Response| last.repeat == RepeatCount::Forever;
         let response = turn.responses.get(place.response - 1);
         let response = response.or_else(|| turn.responses.last().filter(goes_on));
         let response = response.ok_or_else(|| format!("there is no {place}"))?;
@@ -174,10 +189,10 @@ impl Position {
     }
 
     /// Returns the turn that answers a message: a matching one, or the next of the others.
-    fn take(&self, thread: &Thread, prompt: &str) -> Option<usize> {
+    fn take(&self, thread: &ScriptedThread, prompt: &str) -> Option<usize> {
         let free = |at: &usize| {
-            thread.turns[*at].repeat == Repeat::Forever
-                || self.begun.iter().all(|begun| begun.turn != Some(*at))
+            thread.turns[*at].repeat == RepeatCount::Forever
+                || self.started.iter().all(|begun| begun.turn != Some(*at))
         };
         let meant = |at: &usize| match &thread.turns[*at].when {
             Some(part) => prompt.contains(part),
@@ -188,25 +203,28 @@ impl Position {
         all.find(meant).or(plain)
     }
 
-    fn begins_turn(&self, thread: &Thread, turn_id: Option<&str>) -> bool {
-        let Some(last) = self.begun.last() else { return true };
+    fn starts_turn(&self, thread: &ScriptedThread, turn_id: Option<&str>) -> bool {
+        let Some(last) = self.started.last() else { return true };
         let turn = last.turn.and_then(|turn| thread.turns.get(turn));
         match (turn_id, turn) {
-            (None, Some(turn)) => last.asked >= turn.responses.len(),
+            (None, Some(turn)) => last.requested >= turn.responses.len(),
             (Some(_), _) | (None, None) => turn_id != self.turn_id.as_deref(),
         }
     }
 
-    fn left_over(&self, thread: &Thread) -> Vec<String> {
+    fn left_over(&self, thread: &ScriptedThread) -> Vec<String> {
         let mut left = Vec::new();
         for (index, turn) in thread.turns.iter().enumerate() {
-            let begun = self.begun.iter().find(|begun| begun.turn == Some(index));
-            let wanted = if turn.repeat == Repeat::Forever && begun.is_none() {
+            let begun = self.started.iter().find(|begun| begun.turn == Some(index));
+            let wanted = if turn.repeat == RepeatCount::Forever && begun.is_none() {
                 0
             } else {
-                turn.responses.iter().filter(|response| response.repeat != Repeat::Forever).count()
+                turn.responses
+                    .iter()
+                    .filter(|response| response.repeat != RepeatCount::Forever)
+                    .count()
             };
-            let asked = begun.map_or(0, |begun| begun.asked);
+            let asked = begun.map_or(0, |begun| begun.requested);
             if asked < wanted {
                 let place = format!("{}, turn {}", thread.name, index + 1);
                 left.push(format!("{place}: {asked} of {wanted} responses were asked for"));
@@ -216,10 +234,10 @@ impl Position {
     }
 }
 
-fn saying(text: &str) -> Response {
+fn text_response(text: &str) -> Response {
     let text = text.to_owned();
-    let message = Message { text, phase: None, deltas: None, unfinished: false };
-    Response { items: vec![Item::Message(message)], ..Response::default() }
+    let message = ScriptedMessage { text, phase: None, deltas: None, unfinished: false };
+    Response { items: vec![ScriptedItem::Message(message)], ..Response::default() }
 }
 
 #[cfg(test)]
@@ -228,12 +246,17 @@ mod tests {
     use serde_json::json;
 
     /// A request of a thread's turn with a prompt.
-    fn asks(thread: &str, turn: &str, prompt: &str) -> Request {
+    fn asks(thread: &str, turn: &str, prompt: &str) -> ModelRequest {
         let metadata = if turn.is_empty() { json!({}) } else { json!({"turn_id": turn}) };
         request(thread, metadata, prompt, false)
     }
 
-    fn request(thread: &str, metadata: serde_json::Value, prompt: &str, subagent: bool) -> Request {
+    fn request(
+        thread: &str,
+        metadata: serde_json::Value,
+        prompt: &str,
+        subagent: bool,
+    ) -> ModelRequest {
         let mut headers = BTreeMap::from([
             ("thread-id".to_owned(), thread.to_owned()),
             ("x-codex-turn-metadata".to_owned(), metadata.to_string()),
@@ -242,19 +265,19 @@ mod tests {
             headers.insert("x-openai-subagent".to_owned(), "collab_spawn".to_owned());
         }
         let body = json!({"model": "m", "input": [{"role": "user", "content": prompt}]});
-        Request::new(1, headers, body)
+        ModelRequest::new(1, headers, body)
     }
 
     fn script(text: &str) -> Script {
-        Script::new(Scenario::parse(text).unwrap())
+        Script::new(ModelScenario::parse(text).unwrap())
     }
 
     /// Returns the position that answers, or the reason why none does.
-    fn place(script: &mut Script, request: &Request) -> String {
+    fn place(script: &mut Script, request: &ModelRequest) -> String {
         match script.answer(request).0 {
-            Served::Scripted(place) => place.to_string(),
-            Served::Unexpected(why) => why,
-            other @ (Served::Apart(_) | Served::Otherwise) => format!("{other:?}"),
+            ServedAnswer::Scripted(place) => place.to_string(),
+            ServedAnswer::Unexpected(why) => why,
+            other @ (ServedAnswer::Hidden(_) | ServedAnswer::Default) => format!("{other:?}"),
         }
     }
 
@@ -262,7 +285,7 @@ mod tests {
         { response = [{}, {}] }, { response = [{}] }]\n";
 
     #[test]
-    fn a_new_turn_id_takes_the_next_turn_whatever_was_left() {
+    fn new_turn_id_takes_the_next_turn() {
         let mut script = script(TWO_TURNS);
         assert_eq!(place(&mut script, &asks("t", "1", "x")), "a, turn 1, response 1");
         assert_eq!(place(&mut script, &asks("t", "2", "x")), "a, turn 2, response 1");
@@ -272,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_meant_for_a_message_waits_for_it_and_the_others_come_in_their_order() {
+    fn matched_turn_waits_and_others_run_in_order() {
         let mut script = script(
             "[[thread]]\nname = 'a'\nturn = [
              { when = 'RED', response = [{ items = [{ message = 'red' }] }] },
@@ -282,7 +305,7 @@ mod tests {
         let said = |script: &mut Script, turn: &str, prompt: &str| {
             let (_, response) = script.answer(&asks("t", turn, prompt));
             let item = response.unwrap().items.remove(0);
-            let Item::Message(message) = item else { panic!("{item:?}") };
+            let ScriptedItem::Message(message) = item else { panic!("{item:?}") };
             message.text
         };
         assert_eq!(said(&mut script, "1", "x"), "first");
@@ -294,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn without_turn_ids_a_turn_ends_with_its_last_response() {
+    fn turn_without_id_ends_after_last_response() {
         let mut script = script(TWO_TURNS);
         let places: Vec<_> = (0..3).map(|_| place(&mut script, &asks("t", "", "x"))).collect();
         let expected = ["a, turn 1, response 1", "a, turn 1, response 2", "a, turn 2, response 1"];
@@ -303,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_apart_by_prompt_number_and_sub_agent() {
+    fn threads_match_by_prompt_number_and_sub_agent() {
         let mut script = script(
             "[[thread]]\nname = 'child'\nwhen = { subagent = true, prompt = 'CHILD' }\nturn = [{ response = [{}] }]
              [[thread]]\nname = 'third'\nwhen = { number = 3 }\nturn = [{ response = [{}] }]
              [[thread]]\nname = 'fix'\nwhen = { prompt = 'FIX' }\nturn = [{ response = [{}] }]
              [[thread]]\nname = 'any'\nturn = [{ response = [{}] }]",
         );
-        let of = |script: &mut Script, request: &Request| {
+        let of = |script: &mut Script, request: &ModelRequest| {
             place(script, request).split(',').next().unwrap().to_owned()
         };
         assert_eq!(of(&mut script, &asks("1", "1", "hello")), "any");
@@ -324,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_forever_need_not_be_asked_for() {
+    fn forever_answers_need_not_be_requested() {
         let mut script = script(
             "[[thread]]\nname = 'a'\nrepeat = 'forever'\nturn = [{ repeat = 'forever', response = [{ repeat = 'forever' }] }]",
         );
@@ -337,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_requests_use_up_nothing_and_otherwise_answers_the_rest() {
+    fn hidden_requests_use_no_turn() {
         let mut script = script("[otherwise]\nitems = [{ message = 'ok' }]");
         let title = asks("t", "1", "Generate a concise, single-line task title for: x");
         assert_eq!(place(&mut script, &title), "Apart(Title)");
@@ -345,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_never_begun_is_left_over() {
+    fn unused_thread_is_left_over() {
         assert_eq!(script(TWO_TURNS).left_over(), ["a: taken 0 of 1 times"]);
     }
 }

@@ -11,19 +11,19 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, recv};
 use serde_json::{Value, json};
 
-use super::events::Plain;
-use super::http::{self, Message};
+use super::events::PlainResponse;
+use super::http::{self, HttpRequest};
 use super::play;
-use super::request::Request;
-use super::scenario::Scenario;
-use super::script::{Script, Served};
+use super::request::ModelRequest;
+use super::scenario::ModelScenario;
+use super::script::{Script, ServedAnswer};
 use crate::clock::Deadline;
 use crate::harness::eventually;
 
 /// How often a waiting stream checks whether its client is still connected.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a client may take to send its request or to read a piece of its answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The path that releases the hold whose name follows.
 const RELEASE: &str = "/control/release/";
@@ -32,27 +32,27 @@ const RELEASE: &str = "/control/release/";
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 /// A request and its outcome.
 #[derive(Debug, Clone)]
-pub struct Recorded {
-    pub request: Request,
-    pub served: Served,
-    pub outcome: Outcome,
+pub struct RecordedRequest {
+    pub request: ModelRequest,
+    pub served: ServedAnswer,
+    pub outcome: AnswerOutcome,
 }
 
 /// The outcome of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AnswerOutcome {
     /// It is in progress.
     Open,
     /// It was sent up to its scripted end.
     Answered,
     /// The client disconnected, or the server stopped, before that.
-    ClientLeft,
+    Disconnected,
 }
 
 impl ModelServer {
@@ -61,7 +61,7 @@ impl ModelServer {
     /// # Panics
     /// If the machine has no loopback.
     #[track_caller]
-    pub fn start(scenario: Scenario) -> Self {
+    pub fn start(scenario: ModelScenario) -> Self {
         Self::bind(scenario, 0).expect("a port on loopback can be had")
     }
 
@@ -71,15 +71,15 @@ impl ModelServer {
     /// If the text is not a scenario, or the machine has no loopback.
     #[track_caller]
     pub fn play(scenario: &str) -> Self {
-        let scenario = Scenario::parse(scenario);
+        let scenario = ModelScenario::parse(scenario);
         Self::start(scenario.unwrap_or_else(|error| panic!("not a scenario: {error}")))
     }
 
     /// Starts a server on this port, or on a free one if it is 0.
-    pub fn bind(scenario: Scenario, port: u16) -> io::Result<Self> {
+    pub fn bind(scenario: ModelScenario, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(scenario));
+        let shared = Arc::new(ServerShared::new(scenario));
         let acceptor = thread::Builder::new().name("scripted-model".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || accept(&listener, &shared)
@@ -97,13 +97,17 @@ impl ModelServer {
     }
 
     /// Returns all requests so far, in order.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.lock().requests.clone()
     }
 
     /// Waits for a matching request; fails the test if none arrives.
     #[track_caller]
-    pub fn wait_for_request(&self, what: &str, meant: impl Fn(&Recorded) -> bool) -> Recorded {
+    pub fn wait_for_request(
+        &self,
+        what: &str,
+        meant: impl Fn(&RecordedRequest) -> bool,
+    ) -> RecordedRequest {
         eventually(what, || {
             let state = self.shared.lock();
             let found = state.requests.iter().find(|recorded| meant(recorded)).cloned();
@@ -127,13 +131,13 @@ impl ModelServer {
     }
 
     /// Appends the threads of another scenario to the present ones.
-    pub fn add(&self, scenario: Scenario) {
+    pub fn add(&self, scenario: ModelScenario) {
         self.shared.lock().script.add(scenario.threads);
     }
 
     /// Returns the number of answers in progress.
     pub fn open_streams(&self) -> usize {
-        let open = |recorded: &&Recorded| recorded.outcome == Outcome::Open;
+        let open = |recorded: &&RecordedRequest| recorded.outcome == AnswerOutcome::Open;
         self.shared.lock().requests.iter().filter(open).count()
     }
 
@@ -179,16 +183,16 @@ impl Drop for ModelServer {
 
 /// The state that a server's threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct ServerShared {
+    state: Mutex<ServerState>,
     changed: Condvar,
     /// Makes ids unique across servers, because a thread may outlive its server.
     pub(super) nonce: String,
 }
 
-struct State {
+struct ServerState {
     script: Script,
-    requests: Vec<Recorded>,
+    requests: Vec<RecordedRequest>,
     /// Requests to paths that the API does not have.
     strays: Vec<String>,
     /// The holds at which streams wait now.
@@ -197,27 +201,29 @@ struct State {
     stopping: bool,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for ServerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "State({})", summary(&self.requests))
     }
 }
 
-impl State {
+impl ServerState {
     fn unexpected(&self) -> Vec<String> {
         let requests = self.requests.iter().filter_map(|recorded| match &recorded.served {
-            Served::Unexpected(why) => Some(format!("request {}: {why}", recorded.request.number)),
-            Served::Scripted(_) | Served::Apart(_) | Served::Otherwise => None,
+            ServedAnswer::Unexpected(why) => {
+                Some(format!("request {}: {why}", recorded.request.number))
+            }
+            ServedAnswer::Scripted(_) | ServedAnswer::Hidden(_) | ServedAnswer::Default => None,
         });
         requests.chain(self.strays.iter().cloned()).collect()
     }
 }
 
-impl Shared {
-    fn new(scenario: Scenario) -> Self {
+impl ServerShared {
+    fn new(scenario: ModelScenario) -> Self {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
-        let state = State {
+        let state = ServerState {
             script: Script::new(scenario),
             requests: Vec::new(),
             strays: Vec::new(),
@@ -229,7 +235,7 @@ impl Shared {
         Self { state: Mutex::new(state), changed: Condvar::new(), nonce }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,7 +258,7 @@ impl Shared {
     /// Waits until the hold is released, or the client disconnects.
     pub(super) fn hold(&self, stream: &TcpStream, name: &str) -> io::Result<()> {
         self.lock().held.push(name.to_owned());
-        let waited = self.wait(stream, |state| state.released.contains(name), || LOOK);
+        let waited = self.wait(stream, |state| state.released.contains(name), || POLL_INTERVAL);
         let mut state = self.lock();
         if let Some(at) = state.held.iter().position(|held| held == name) {
             state.held.remove(at);
@@ -262,65 +268,69 @@ impl Shared {
 
     /// Waits until the client disconnects.
     pub(super) fn hang(&self, stream: &TcpStream) -> io::Result<()> {
-        self.wait(stream, |_| false, || LOOK)
+        self.wait(stream, |_| false, || POLL_INTERVAL)
     }
 
     fn wait(
         &self,
         stream: &TcpStream,
-        done: impl Fn(&State) -> bool,
+        done: impl Fn(&ServerState) -> bool,
         next: impl Fn() -> Duration,
     ) -> io::Result<()> {
         let mut state = self.lock();
         while !done(&state) {
-            if state.stopping || has_left(stream) {
+            if state.stopping || is_disconnected(stream) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            let waited = self.changed.wait_timeout(state, next().min(LOOK));
+            let waited = self.changed.wait_timeout(state, next().min(POLL_INTERVAL));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
 
     /// Records a request and returns its scripted answer.
-    fn take(&self, headers: BTreeMap<String, String>, body: Value) -> Taken {
+    fn record_request(&self, headers: BTreeMap<String, String>, body: Value) -> TakenRequest {
         let mut state = self.lock();
-        let request = Request::new(state.requests.len() + 1, headers, body);
+        let request = ModelRequest::new(state.requests.len() + 1, headers, body);
         let (served, response) = state.script.answer(&request);
-        let outcome = Outcome::Open;
-        state.requests.push(Recorded { request: request.clone(), served: served.clone(), outcome });
-        Taken { usage: state.script.usage(), request, served, response }
+        let outcome = AnswerOutcome::Open;
+        state.requests.push(RecordedRequest {
+            request: request.clone(),
+            served: served.clone(),
+            outcome,
+        });
+        TakenRequest { usage: state.script.usage(), request, served, response }
     }
 
-    pub(super) fn record(&self, number: usize, outcome: Outcome) {
+    pub(super) fn record(&self, number: usize, outcome: AnswerOutcome) {
         if let Some(recorded) = self.lock().requests.get_mut(number - 1) {
             recorded.outcome = outcome;
         }
     }
 
-    fn refuse(&self, number: usize, why: &str) -> Plain {
+    fn refuse(&self, number: usize, why: &str) -> PlainResponse {
         if let Some(recorded) = self.lock().requests.get_mut(number - 1) {
-            recorded.served = Served::Unexpected(why.to_owned());
-            recorded.outcome = Outcome::Answered;
+            recorded.served = ServedAnswer::Unexpected(why.to_owned());
+            recorded.outcome = AnswerOutcome::Answered;
         }
         refusal(500, &format!("not scripted: {why}"))
     }
 
-    fn stray(&self, message: &Message, why: &str) -> Plain {
+    fn stray(&self, message: &HttpRequest, why: &str) -> PlainResponse {
         let what = format!("{} {}: {why}", message.method, message.path);
         self.lock().strays.push(what.clone());
         refusal(404, &what)
     }
 }
 
-struct Taken {
-    usage: super::scenario::Usage,
-    request: Request,
-    served: Served,
+struct TakenRequest {
+    usage: super::scenario::ScriptedUsage,
+    request: ModelRequest,
+    served: ServedAnswer,
     response: Option<super::scenario::Response>,
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ServerShared>) {
     let mut connections: Vec<JoinHandle<()>> = Vec::new();
     for stream in listener.incoming() {
         if shared.lock().stopping {
@@ -337,13 +347,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Answers one request. Connection errors are left for the client to notice.
-fn serve(mut stream: TcpStream, shared: &Shared) {
+fn serve(mut stream: TcpStream, shared: &ServerShared) {
     let prepared = stream
         .set_nodelay(true)
-        .and_then(|()| stream.set_read_timeout(Some(LOOK)))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    let deadline = Deadline::after(PATIENCE);
-    let read = http::read(&mut Patient { stream: &stream, shared, deadline });
+        .and_then(|()| stream.set_read_timeout(Some(POLL_INTERVAL)))
+        .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
+    let deadline = Deadline::after(TIMEOUT);
+    let read = http::read(&mut DeadlineReader { stream: &stream, shared, deadline });
     if let (Ok(()), Ok(message)) = (prepared, read)
         && let Some(plain) = route(&mut stream, shared, message)
     {
@@ -352,7 +362,11 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
 }
 
 /// Streams the answer of a request, or returns an answer that is not a stream.
-fn route(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
+fn route(
+    stream: &mut TcpStream,
+    shared: &ServerShared,
+    message: HttpRequest,
+) -> Option<PlainResponse> {
     let path = message.path.split('?').next().unwrap_or_default();
     match (message.method.as_str(), path) {
         ("POST", "/v1/responses") => model_call(stream, shared, message),
@@ -366,8 +380,8 @@ fn route(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Pl
     }
 }
 
-fn released(shared: &Shared, message: &Message, path: &str) -> Plain {
-    match path.strip_prefix(RELEASE).and_then(http::decoded) {
+fn released(shared: &ServerShared, message: &HttpRequest, path: &str) -> PlainResponse {
+    match path.strip_prefix(RELEASE).and_then(http::percent_decode) {
         Some(name) => {
             shared.release(&name);
             json_answer(&json!({}))
@@ -376,14 +390,18 @@ fn released(shared: &Shared, message: &Message, path: &str) -> Plain {
     }
 }
 
-fn model_call(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
+fn model_call(
+    stream: &mut TcpStream,
+    shared: &ServerShared,
+    message: HttpRequest,
+) -> Option<PlainResponse> {
     let Ok(body) = serde_json::from_slice(&message.body) else {
         return Some(shared.stray(&message, "the body is not JSON, or is compressed"));
     };
-    let taken = shared.take(message.headers, body);
+    let taken = shared.record_request(message.headers, body);
     let number = taken.request.number;
     let Some(response) = taken.response else {
-        let Served::Unexpected(why) = taken.served else { return None };
+        let ServedAnswer::Unexpected(why) = taken.served else { return None };
         return Some(shared.refuse(number, &why));
     };
     match play::play(stream, shared, &taken.request, &response, taken.usage) {
@@ -392,16 +410,16 @@ fn model_call(stream: &mut TcpStream, shared: &Shared, message: Message) -> Opti
     }
 }
 
-fn json_answer(body: &Value) -> Plain {
-    Plain { status: 200, headers: BTreeMap::new(), body: body.to_string() }
+fn json_answer(body: &Value) -> PlainResponse {
+    PlainResponse { status: 200, headers: BTreeMap::new(), body: body.to_string() }
 }
 
-fn refusal(status: u16, why: &str) -> Plain {
+fn refusal(status: u16, why: &str) -> PlainResponse {
     let body = json!({"error": {"message": why, "code": "not_scripted"}}).to_string();
-    Plain { status, headers: BTreeMap::new(), body }
+    PlainResponse { status, headers: BTreeMap::new(), body }
 }
 
-impl State {
+impl ServerState {
     fn to_json(&self) -> Value {
         json!({
             "requests": self.requests.len(),
@@ -412,9 +430,9 @@ impl State {
     }
 }
 
-fn requests_json(requests: &[Recorded]) -> Value {
-    let one = |recorded: &Recorded| {
-        let Recorded { request, served, outcome } = recorded;
+fn requests_json(requests: &[RecordedRequest]) -> Value {
+    let one = |recorded: &RecordedRequest| {
+        let RecordedRequest { request, served, outcome } = recorded;
         json!({
             "number": request.number, "thread": request.thread(), "turn": request.turn(),
             "prompt": request.prompt(), "served": format!("{served:?}"),
@@ -424,8 +442,8 @@ fn requests_json(requests: &[Recorded]) -> Value {
     requests.iter().map(one).collect()
 }
 
-fn summary(requests: &[Recorded]) -> String {
-    let one = |recorded: &Recorded| {
+fn summary(requests: &[RecordedRequest]) -> String {
+    let one = |recorded: &RecordedRequest| {
         let (number, outcome) = (recorded.request.number, recorded.outcome);
         format!("{number}: {:?} {outcome:?}", recorded.served)
     };
@@ -434,7 +452,7 @@ fn summary(requests: &[Recorded]) -> String {
 }
 
 /// Whether the peer has closed its end.
-fn has_left(stream: &TcpStream) -> bool {
+fn is_disconnected(stream: &TcpStream) -> bool {
     let mut byte = [0_u8; 1];
     match recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, length)) => length == 0,
@@ -443,13 +461,13 @@ fn has_left(stream: &TcpStream) -> bool {
 }
 
 /// Reads with a deadline, and not beyond the server's stop.
-struct Patient<'a> {
+struct DeadlineReader<'a> {
     stream: &'a TcpStream,
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     deadline: Deadline,
 }
 
-impl io::Read for Patient<'_> {
+impl io::Read for DeadlineReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match (&mut &*self.stream).read(buffer) {

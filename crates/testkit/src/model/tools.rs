@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::Request;
-use super::scenario::{Call, Custom, Plan, Shell, Spawn, WaitAgents};
+use super::request::ModelRequest;
+use super::scenario::{CustomToolItem, PlanItem, Shell, SpawnAgentItem, ToolCallItem, WaitAgents};
 
 /// The namespace of plain tools, which calls omit.
 const PLAIN: &str = "functions";
@@ -15,21 +15,21 @@ const FOUND_AGENTS: &str = "multi_agent_v1";
 /// The default duration of a wait for sub-agents, in milliseconds; also Codex's minimum.
 const WAIT_AGENTS_MS: u64 = 10_000;
 /// Lets a script wait for an approval as long as a test does. Codex would continue after 30 s.
-const PATIENT: &str = "// @exec: {\"yield_time_ms\": 3600000}\n";
+const LONG_YIELD: &str = "// @exec: {\"yield_time_ms\": 3600000}\n";
 
 /// A tool call, still without its ids.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Called {
+pub(super) enum ToolInvocation {
     Function { name: String, namespace: Option<String>, arguments: Value },
     Custom { name: String, namespace: Option<String>, input: String },
 }
 
 /// The tools that a request offers.
 pub(super) struct Tools {
-    offered: Vec<Tool>,
+    offered: Vec<OfferedTool>,
 }
 
-struct Tool {
+struct OfferedTool {
     name: String,
     namespace: Option<String>,
     free_form: bool,
@@ -37,7 +37,7 @@ struct Tool {
 }
 
 impl Tools {
-    pub(super) fn of(request: &Request) -> Self {
+    pub(super) fn from_request(request: &ModelRequest) -> Self {
         let mut tools = Self { offered: Vec::new() };
         tools.collect(&request.body["tools"], None);
         for item in request.input() {
@@ -54,7 +54,7 @@ impl Tools {
             if kind == "namespace" {
                 self.collect(&tool["tools"], Some(name.as_str()).filter(|name| *name != PLAIN));
             } else {
-                self.offered.push(Tool {
+                self.offered.push(OfferedTool {
                     name,
                     namespace: namespace.map(str::to_owned),
                     free_form: kind == "custom",
@@ -65,14 +65,14 @@ impl Tools {
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        let full = |tool: &Tool| match &tool.namespace {
+        let full = |tool: &OfferedTool| match &tool.namespace {
             Some(namespace) => format!("{namespace}.{}", tool.name),
             None => tool.name.clone(),
         };
         self.offered.iter().map(full).collect()
     }
 
-    fn get(&self, name: &str) -> Option<&Tool> {
+    fn get(&self, name: &str) -> Option<&OfferedTool> {
         self.offered.iter().find(|tool| tool.name == name)
     }
 
@@ -87,7 +87,7 @@ impl Tools {
     }
 }
 
-pub(super) fn shell(shell: &Shell, tools: &Tools) -> Result<Called, String> {
+pub(super) fn shell(shell: &Shell, tools: &Tools) -> Result<ToolInvocation, String> {
     let command = &shell.command;
     if tools.get("exec_command").is_some() {
         Ok(function("exec_command", None, shell_arguments("cmd", json!(command), shell)))
@@ -119,7 +119,7 @@ fn shell_arguments(key: &str, command: Value, shell: &Shell) -> Value {
     Value::Object(given.collect::<Map<_, _>>())
 }
 
-pub(super) fn patch(patch: &str, tools: &Tools) -> Result<Called, String> {
+pub(super) fn patch(patch: &str, tools: &Tools) -> Result<ToolInvocation, String> {
     match tools.get("apply_patch") {
         Some(tool) if tool.free_form => Ok(custom("apply_patch", patch.to_owned())),
         Some(_) => Ok(function("apply_patch", None, json!({"input": patch}))),
@@ -127,11 +127,11 @@ pub(super) fn patch(patch: &str, tools: &Tools) -> Result<Called, String> {
             Ok(script(format!("text(await tools.apply_patch({}));", json!(patch))))
         }
         // Codex extracts a patch from a command of this form.
-        None => shell(&by_command(patch), tools),
+        None => shell(&patch_command(patch), tools),
     }
 }
 
-fn by_command(patch: &str) -> Shell {
+fn patch_command(patch: &str) -> Shell {
     Shell {
         command: format!("apply_patch <<'EOF'\n{patch}\nEOF\n"),
         workdir: None,
@@ -144,7 +144,7 @@ fn by_command(patch: &str) -> Shell {
     }
 }
 
-pub(super) fn plan(plan: &Plan, tools: &Tools) -> Result<Called, String> {
+pub(super) fn plan(plan: &PlanItem, tools: &Tools) -> Result<ToolInvocation, String> {
     let mut arguments = json!({"plan": plan.steps});
     if let Some(explanation) = &plan.explanation {
         arguments["explanation"] = json!(explanation);
@@ -153,13 +153,13 @@ pub(super) fn plan(plan: &Plan, tools: &Tools) -> Result<Called, String> {
         .ok_or_else(|| tools.missing("plans (set tools.update_plan.enabled)"))
 }
 
-pub(super) fn ask(tool: &str, questions: Value, tools: &Tools) -> Result<Called, String> {
+pub(super) fn ask(tool: &str, questions: Value, tools: &Tools) -> Result<ToolInvocation, String> {
     let arguments = json!({"questions": questions});
     offered(tool, arguments, tools).ok_or_else(|| tools.missing(&format!("`{tool}`")))
 }
 
 /// Returns a call of any tool: in the form offered, or as scripted if it is not offered.
-pub(super) fn call(call: &Call, tools: &Tools) -> Called {
+pub(super) fn call(call: &ToolCallItem, tools: &Tools) -> ToolInvocation {
     let nested = match &call.namespace {
         Some(namespace) => format!("{namespace}__{}", call.tool),
         None => call.tool.clone(),
@@ -174,12 +174,16 @@ pub(super) fn call(call: &Call, tools: &Tools) -> Called {
     }
 }
 
-pub(super) fn free_form(call: &Custom) -> Called {
-    let Custom { tool, input, namespace } = call;
-    Called::Custom { name: tool.clone(), namespace: namespace.clone(), input: input.clone() }
+pub(super) fn free_form(call: &CustomToolItem) -> ToolInvocation {
+    let CustomToolItem { tool, input, namespace } = call;
+    ToolInvocation::Custom {
+        name: tool.clone(),
+        namespace: namespace.clone(),
+        input: input.clone(),
+    }
 }
 
-pub(super) fn spawn(spawn: &Spawn, tools: &Tools) -> Result<Called, String> {
+pub(super) fn spawn(spawn: &SpawnAgentItem, tools: &Tools) -> Result<ToolInvocation, String> {
     let message = &spawn.task;
     match tools.get("spawn_agent") {
         Some(tool) if tool.namespace.is_some() => {
@@ -207,8 +211,8 @@ fn forked(message: &str, history: bool) -> Value {
 pub(super) fn wait_agents(
     wait: &WaitAgents,
     tools: &Tools,
-    request: &Request,
-) -> Result<Called, String> {
+    request: &ModelRequest,
+) -> Result<ToolInvocation, String> {
     let timeout = wait.timeout_ms.unwrap_or(WAIT_AGENTS_MS);
     let agents = spawned(request);
     if let Some(tool) = tools.get("wait_agent").filter(|tool| tool.namespace.is_some()) {
@@ -225,7 +229,7 @@ pub(super) fn wait_agents(
 }
 
 /// Returns the ids of the sub-agents that this thread started.
-fn spawned(request: &Request) -> Vec<String> {
+fn spawned(request: &ModelRequest) -> Vec<String> {
     let id = |output: &str| {
         let output: Value = serde_json::from_str(output).ok()?;
         output["agent_id"].as_str().map(str::to_owned)
@@ -234,7 +238,7 @@ fn spawned(request: &Request) -> Vec<String> {
 }
 
 /// Returns a call of a tool that is offered directly or to scripts.
-fn offered(name: &str, arguments: Value, tools: &Tools) -> Option<Called> {
+fn offered(name: &str, arguments: Value, tools: &Tools) -> Option<ToolInvocation> {
     match tools.get(name) {
         Some(tool) => Some(function(name, tool.namespace.as_deref(), arguments)),
         None if tools.is_nested(name) => {
@@ -244,17 +248,17 @@ fn offered(name: &str, arguments: Value, tools: &Tools) -> Option<Called> {
     }
 }
 
-fn function(name: &str, namespace: Option<&str>, arguments: Value) -> Called {
+fn function(name: &str, namespace: Option<&str>, arguments: Value) -> ToolInvocation {
     let namespace = namespace.map(str::to_owned);
-    Called::Function { name: name.to_owned(), namespace, arguments }
+    ToolInvocation::Function { name: name.to_owned(), namespace, arguments }
 }
 
-fn custom(name: &str, input: String) -> Called {
-    Called::Custom { name: name.to_owned(), namespace: None, input }
+fn custom(name: &str, input: String) -> ToolInvocation {
+    ToolInvocation::Custom { name: name.to_owned(), namespace: None, input }
 }
 
-fn script(code: String) -> Called {
-    custom("exec", format!("{PATIENT}{code}"))
+fn script(code: String) -> ToolInvocation {
+    custom("exec", format!("{LONG_YIELD}{code}"))
 }
 
 #[cfg(test)]
@@ -262,22 +266,22 @@ mod tests {
     use super::*;
 
     fn tools(tools: Value) -> Tools {
-        Tools::of(&Request::new(1, Default::default(), json!({"tools": tools})))
+        Tools::from_request(&ModelRequest::new(1, Default::default(), json!({"tools": tools})))
     }
 
     fn escalated() -> Shell {
-        Shell { escalate: true, justification: Some("why".to_owned()), ..by_command("x") }
+        Shell { escalate: true, justification: Some("why".to_owned()), ..patch_command("x") }
     }
 
     #[test]
-    fn a_command_takes_the_tool_that_is_offered() {
+    fn command_uses_the_offered_tool() {
         let names = |offer: Value| match shell(&escalated(), &tools(offer)) {
-            Ok(Called::Function { name, arguments, .. }) => {
+            Ok(ToolInvocation::Function { name, arguments, .. }) => {
                 assert_eq!(arguments["sandbox_permissions"], "require_escalated");
                 assert_eq!(arguments["justification"], "why");
                 name
             }
-            Ok(Called::Custom { name, input, .. }) => format!("{name}: {input}"),
+            Ok(ToolInvocation::Custom { name, input, .. }) => format!("{name}: {input}"),
             Err(why) => why,
         };
         let function = |name: &str| json!({"type": "function", "name": name});
@@ -292,18 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_a_namespace_are_called_in_it() {
+    fn namespaced_tool_is_called_in_its_namespace() {
         let offer = json!([{"type": "namespace", "name": "collaboration", "tools": [
             {"type": "function", "name": "spawn_agent"}]}]);
-        let called = Spawn { task: "t".to_owned(), name: "n".to_owned(), history: false };
+        let called = SpawnAgentItem { task: "t".to_owned(), name: "n".to_owned(), history: false };
         let called = spawn(&called, &tools(offer)).unwrap();
         let arguments = json!({"task_name": "n", "message": "t", "fork_turns": "none"});
         assert_eq!(called, function("spawn_agent", Some("collaboration"), arguments));
     }
 
     #[test]
-    fn a_plan_that_cannot_be_made_says_what_to_set() {
-        let plan = super::plan(&Plan { steps: Vec::new(), explanation: None }, &tools(json!([])));
+    fn missing_plan_tool_error_names_the_setting() {
+        let plan =
+            super::plan(&PlanItem { steps: Vec::new(), explanation: None }, &tools(json!([])));
         assert!(plan.unwrap_err().contains("tools.update_plan.enabled"));
     }
 }

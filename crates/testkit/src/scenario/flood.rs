@@ -34,22 +34,23 @@ fn numbered_line(number: u64, width: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Channel;
+    use crate::scenario::OutputChannel;
 
     #[test]
-    fn a_flood_has_exactly_the_bytes_asked_for() {
+    fn flood_has_exact_byte_count() {
         for (bytes, line) in [(0, 80), (1, 80), (79, 80), (80, 80), (81, 80), (1000, 7), (30, 1)] {
             let mut out = Vec::new();
-            write_flood(&mut out, &Flood { bytes, line, channel: Channel::Stdout }).unwrap();
+            write_flood(&mut out, &Flood { bytes, line, channel: OutputChannel::Stdout }).unwrap();
             assert_eq!(out.len() as u64, bytes, "{bytes} bytes in lines of {line}");
             assert!(out.is_empty() || out.ends_with(b"\n"));
         }
     }
 
     #[test]
-    fn lines_are_numbered_and_of_one_width() {
+    fn lines_are_numbered_with_fixed_width() {
         let mut out = Vec::new();
-        write_flood(&mut out, &Flood { bytes: 12, line: 4, channel: Channel::Stdout }).unwrap();
+        write_flood(&mut out, &Flood { bytes: 12, line: 4, channel: OutputChannel::Stdout })
+            .unwrap();
         assert_eq!(out, b"0..\n1..\n2..\n");
     }
 }

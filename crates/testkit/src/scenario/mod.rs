@@ -10,7 +10,8 @@ pub use flood::write_flood;
 pub use parse::{Error, parse};
 pub use sample::{sample, sample_names};
 pub use step::{
-    Action, Bytes, Channel, Expect, FileText, Flood, Forgery, Kind, LateReport, OnEof, OneLine,
-    ReadLine, Record, Repeat, Report, Run, Scenario, Spawn, Step, True, WaitFile, WaitInput,
+    AgentScenario, EnabledFlag, ExpectedExit, FileText, Flood, Forgery, GrandchildKind, LateReport,
+    OnEof, OneLine, OutputChannel, RawBytes, ReadLine, RepeatStep, ReportStep, RolloutStep,
+    RunCommandStep, ScenarioStep, SpawnStep, StepAction, WaitFile, WaitInput,
 };
 pub use text::{RUNTIME_NAMES, render};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::step::{ACTIONS, Action, Repeat, Scenario, Step, WITH_OPTIONS};
+use super::step::{ACTIONS, AgentScenario, RepeatStep, ScenarioStep, StepAction, WITH_OPTIONS};
 use super::text::{RUNTIME_NAMES, placeholders, render};
 
 /// Maximum nesting depth of `repeat`.
@@ -20,16 +20,16 @@ pub enum Error {
 }
 
 /// Parses a scenario, with `vars` for its `{{name}}` placeholders.
-pub fn parse(text: &str, vars: &BTreeMap<String, String>) -> Result<Scenario, Error> {
-    let file: File = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
+pub fn parse(text: &str, vars: &BTreeMap<String, String>) -> Result<AgentScenario, Error> {
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
     let steps = steps(&file.step, "", vars)?;
     check_ignore_term(&steps)?;
-    Ok(Scenario { description: file.description, steps })
+    Ok(AgentScenario { description: file.description, steps })
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ScenarioFile {
     #[serde(default)]
     description: String,
     #[serde(default)]
@@ -47,7 +47,7 @@ fn steps(
     tables: &[Table],
     within: &str,
     vars: &BTreeMap<String, String>,
-) -> Result<Vec<Step>, Error> {
+) -> Result<Vec<ScenarioStep>, Error> {
     tables
         .iter()
         .enumerate()
@@ -55,7 +55,11 @@ fn steps(
         .collect()
 }
 
-fn step(mut table: Table, number: &str, vars: &BTreeMap<String, String>) -> Result<Step, Error> {
+fn step(
+    mut table: Table,
+    number: &str,
+    vars: &BTreeMap<String, String>,
+) -> Result<ScenarioStep, Error> {
     let wrong = |why: String| Error::Step { step: number.to_owned(), why };
     let if_launch = table.remove("if_launch").map(Value::try_into).transpose();
     let if_launch = if_launch.map_err(|error| wrong(format!("if_launch: {}", error.message())))?;
@@ -67,7 +71,7 @@ fn step(mut table: Table, number: &str, vars: &BTreeMap<String, String>) -> Resu
     } else {
         plain_action(&key, value, table, vars).map_err(wrong)?
     };
-    Ok(Step { if_launch, action })
+    Ok(ScenarioStep { if_launch, action })
 }
 
 fn action_key(table: &Table) -> Result<String, String> {
@@ -91,7 +95,7 @@ fn plain_action(
     mut value: Value,
     options: Table,
     vars: &BTreeMap<String, String>,
-) -> Result<Action, String> {
+) -> Result<StepAction, String> {
     if WITH_OPTIONS.contains(&key) {
         let mut with_options = options;
         if with_options.insert("value".to_owned(), value).is_some() {
@@ -114,7 +118,11 @@ fn no_options(key: &str, options: &Table) -> Result<(), String> {
     }
 }
 
-fn repeat(value: Value, number: &str, vars: &BTreeMap<String, String>) -> Result<Action, Error> {
+fn repeat(
+    value: Value,
+    number: &str,
+    vars: &BTreeMap<String, String>,
+) -> Result<StepAction, Error> {
     let wrong = |why: String| Error::Step { step: number.to_owned(), why };
     let raw: RawRepeat = value
         .try_into()
@@ -123,7 +131,7 @@ fn repeat(value: Value, number: &str, vars: &BTreeMap<String, String>) -> Result
         return Err(wrong(format!("`repeat` nested more than {MAX_NESTING} deep")));
     }
     let steps = steps(&raw.steps, &format!("{number}."), vars)?;
-    Ok(Action::Repeat(Repeat { times: raw.times, steps }))
+    Ok(StepAction::Repeat(RepeatStep { times: raw.times, steps }))
 }
 
 /// Fills the variables into every text below a value.
@@ -153,10 +161,10 @@ fn rendered_text(text: &str, vars: &BTreeMap<String, String>) -> Result<String, 
 
 /// Rejects a misplaced `ignore_term`. The agent replaces itself to ignore TERM: buffered stdin would be lost, and a
 /// late reporter would mistake that for the agent's exit.
-fn check_ignore_term(steps: &[Step]) -> Result<(), Error> {
-    let is_ignore_term = |action: &Action| matches!(action, Action::IgnoreTerm(_));
+fn check_ignore_term(steps: &[ScenarioStep]) -> Result<(), Error> {
+    let is_ignore_term = |action: &StepAction| matches!(action, StepAction::IgnoreTerm(_));
     let mut too_late = false;
-    for (index, Step { action, .. }) in steps.iter().enumerate() {
+    for (index, ScenarioStep { action, .. }) in steps.iter().enumerate() {
         let wrong =
             |why: &str| Err(Error::Step { step: (index + 1).to_string(), why: why.to_owned() });
         if is_ignore_term(action) && too_late {
@@ -172,14 +180,17 @@ fn check_ignore_term(steps: &[Step]) -> Result<(), Error> {
     Ok(())
 }
 
-fn is_lost_by_exec(action: &Action) -> bool {
-    matches!(action, Action::WaitInput(_) | Action::ReadLine(_) | Action::ReportAfterExit(_))
+fn is_lost_by_exec(action: &StepAction) -> bool {
+    matches!(
+        action,
+        StepAction::WaitInput(_) | StepAction::ReadLine(_) | StepAction::ReportAfterExit(_)
+    )
 }
 
 /// Whether an action, or one nested in it, matches.
-fn any_action(action: &Action, wanted: &dyn Fn(&Action) -> bool) -> bool {
-    let mut within: &[Step] = &[];
-    if let Action::Repeat(repeat) = action {
+fn any_action(action: &StepAction, wanted: &dyn Fn(&StepAction) -> bool) -> bool {
+    let mut within: &[ScenarioStep] = &[];
+    if let StepAction::Repeat(repeat) = action {
         within = &repeat.steps;
     }
     wanted(action) || within.iter().any(|step| any_action(&step.action, wanted))

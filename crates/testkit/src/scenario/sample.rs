@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sample_is_a_valid_scenario_that_says_what_it_is_for() {
+    fn samples_are_valid_and_described() {
         for name in sample_names() {
             let scenario = crate::scenario::parse(sample(name).unwrap(), &Default::default());
             let scenario = scenario.unwrap_or_else(|error| panic!("{name}: {error}"));

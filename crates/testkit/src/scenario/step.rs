@@ -15,32 +15,32 @@ const FLOOD_LINE: usize = 80;
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
+pub struct AgentScenario {
     pub description: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// One step: an action, perhaps only for one launch of the attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct ScenarioStep {
     /// The launch (1 is the first) in which the step runs; `None` means every launch.
     pub if_launch: Option<u32>,
-    pub action: Action,
+    pub action: StepAction,
 }
 
 /// The action of a step. The variant's name in snake case is the key in the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum StepAction {
     Say(String),
     Err(String),
-    Raw(Bytes),
+    Raw(RawBytes),
     Emit(serde_json::Map<String, serde_json::Value>),
     Forge(Forgery),
     Flood(Flood),
     OneLine(OneLine),
-    CloseStdout(True),
-    Report(Report),
+    CloseStdout(EnabledFlag),
+    Report(ReportStep),
     ReportAfterExit(LateReport),
     Write(FileText),
     Append(FileText),
@@ -49,22 +49,22 @@ pub enum Action {
     Touch(String),
     EnvDump(String),
     GitCommit(String),
-    Run(Run),
+    Run(RunCommandStep),
     SleepMs(u64),
     WaitFile(WaitFile),
     WaitInput(WaitInput),
     ReadLine(ReadLine),
-    Record(Record),
+    Record(RolloutStep),
     Hook(serde_json::Map<String, serde_json::Value>),
-    ReadKeys(True),
-    Spawn(Spawn),
-    IgnoreTerm(True),
-    Hang(True),
+    ReadKeys(EnabledFlag),
+    Spawn(SpawnStep),
+    IgnoreTerm(EnabledFlag),
+    Hang(EnabledFlag),
     Exit(u8),
     Die(i32),
     /// Parsed separately, because its steps are numbered within it.
     #[serde(skip)]
-    Repeat(Repeat),
+    Repeat(RepeatStep),
 }
 
 /// The keys that name actions.
@@ -107,15 +107,15 @@ pub(super) const WITH_OPTIONS: &[&str] = &["report", "run", "wait_file", "wait_i
 
 /// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bytes(pub Vec<u8>);
+pub struct RawBytes(pub Vec<u8>);
 
 /// A switch that can only be on: `false` would be a step that does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct True;
+pub struct EnabledFlag;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
-pub enum Channel {
+pub enum OutputChannel {
     #[default]
     Stdout,
     Stderr,
@@ -142,7 +142,7 @@ pub struct Flood {
     #[serde(default = "flood_line")]
     pub line: usize,
     #[serde(default)]
-    pub channel: Channel,
+    pub channel: OutputChannel,
 }
 
 /// One line of `bytes` bytes, and its newline.
@@ -151,13 +151,13 @@ pub struct Flood {
 pub struct OneLine {
     pub bytes: u64,
     #[serde(default)]
-    pub channel: Channel,
+    pub channel: OutputChannel,
 }
 
 /// `provost report`, run by the agent itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct ReportStep {
     /// The claim, or any other word, so that malformed reports can be scripted too.
     #[serde(rename = "value")]
     pub claim: String,
@@ -168,7 +168,7 @@ pub struct Report {
     /// The file for the output of `provost report`.
     pub reply_to: Option<String>,
     #[serde(default)]
-    pub expect_exit: Expect,
+    pub expect_exit: ExpectedExit,
 }
 
 /// `provost report`, run by a grandchild after this process has exited.
@@ -192,16 +192,16 @@ pub struct FileText {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunCommandStep {
     #[serde(rename = "value")]
     pub argv: Vec<String>,
     #[serde(default)]
-    pub expect_exit: Expect,
+    pub expect_exit: ExpectedExit,
 }
 
 /// The expected exit code of a command; any other breaks the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub enum ExpectedExit {
     Code(i32),
     Any,
 }
@@ -220,14 +220,14 @@ pub struct WaitFile {
 #[serde(deny_unknown_fields)]
 pub struct WaitInput {
     #[serde(rename = "value")]
-    pub wanted: Wanted,
+    pub wanted: InputType,
     #[serde(default)]
     pub on_eof: OnEof,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct InputType {
     #[serde(rename = "type")]
     pub kind: String,
 }
@@ -237,7 +237,7 @@ pub struct Wanted {
 #[serde(deny_unknown_fields)]
 pub struct ReadLine {
     #[serde(rename = "value")]
-    pub on: True,
+    pub on: EnabledFlag,
     #[serde(default)]
     pub on_eof: OnEof,
 }
@@ -245,7 +245,7 @@ pub struct ReadLine {
 /// A line of a Codex rollout.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct RolloutStep {
     /// The conversation, if it is not the agent's own.
     pub thread: Option<String>,
     #[serde(rename = "type")]
@@ -262,10 +262,10 @@ pub enum OnEof {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spawn {
+pub struct SpawnStep {
     #[serde(default = "one")]
     pub count: u32,
-    pub kind: Kind,
+    pub kind: GrandchildKind,
     #[serde(default = "grandchild_seconds")]
     pub seconds: u64,
     /// The file to which the grandchildren's pids are appended, one per line.
@@ -275,7 +275,7 @@ pub struct Spawn {
 /// The behaviour of a grandchild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum GrandchildKind {
     Sleep,
     Setsid,
     DoubleFork,
@@ -284,19 +284,19 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Repeat {
+pub struct RepeatStep {
     pub times: u32,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
-impl Spawn {
+impl SpawnStep {
     /// Returns how long each grandchild lives.
     pub fn life(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 }
 
-impl Default for Expect {
+impl Default for ExpectedExit {
     fn default() -> Self {
         Self::Code(0)
     }
@@ -308,7 +308,7 @@ impl Default for OnEof {
     }
 }
 
-impl<'de> Deserialize<'de> for True {
+impl<'de> Deserialize<'de> for EnabledFlag {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         if bool::deserialize(from)? {
             Ok(Self)
@@ -318,7 +318,7 @@ impl<'de> Deserialize<'de> for True {
     }
 }
 
-impl<'de> Deserialize<'de> for Expect {
+impl<'de> Deserialize<'de> for ExpectedExit {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match NumberOrWord::deserialize(from)? {
             NumberOrWord::Number(code) => {
@@ -346,7 +346,7 @@ impl<'de> Deserialize<'de> for OnEof {
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for RawBytes {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         match text.strip_prefix("base64:") {

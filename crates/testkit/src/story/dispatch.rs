@@ -43,7 +43,7 @@ pub const AT_THE_GATE: &str = "at the gate";
 pub const REFUSED: [(&str, usize); 3] = [(BOSS, 3), (HAND, 1), (MATE, 0)];
 
 /// Returns the words of the command that opens the team.
-pub fn pair() -> Vec<String> {
+pub fn pair_args() -> Vec<String> {
     let agent = |name: &str| format!("{name}=codex");
     let mut words = vec!["pair".to_owned(), GOAL.to_owned()];
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -168,12 +168,12 @@ turn = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Scenario;
+    use crate::model::ModelScenario;
 
     #[test]
-    fn the_scenario_is_one_and_has_its_doors_and_what_is_proposed() {
+    fn scenario_is_valid_with_holds_and_criterion() {
         let scenario = scenario();
-        Scenario::parse(&scenario).unwrap();
+        ModelScenario::parse(&scenario).unwrap();
         for part in [HALF_WAY, AT_THE_GATE, CRITERION, PROOF] {
             assert!(scenario.contains(part), "{part}");
         }

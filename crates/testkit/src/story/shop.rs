@@ -54,7 +54,7 @@ pub fn scenario() -> String {
                 &work(
                     "mkdir -p parts && printf 'number 1\\ncurrency EUR\\n' > parts/money && echo '- money' >> README.md",
                 ),
-                &held(
+                &held_work(
                     "cart",
                     "printf 'number 2\\ncurrency USD\\n' > parts/cart && echo '- cart' >> README.md",
                 ),
@@ -64,7 +64,7 @@ pub fn scenario() -> String {
         conversation(
             "tax: Taxes",
             &[
-                &held(
+                &held_work(
                     "tax",
                     "printf 'number 3\\ncurrency EUR\\n' > parts/tax && echo '- tax' >> README.md",
                 ),
@@ -73,18 +73,18 @@ pub fn scenario() -> String {
         ),
         conversation(
             "stock: Stock",
-            &[&held("stock", "printf 'number 4\\ncurrency EUR\\n' > parts/stock")],
+            &[&held_work("stock", "printf 'number 4\\ncurrency EUR\\n' > parts/stock")],
         ),
         conversation(
             "labels: Labels",
             &[
-                &held("labels", "printf 'number 4\\ncurrency EUR\\n' > parts/labels"),
+                &held_work("labels", "printf 'number 4\\ncurrency EUR\\n' > parts/labels"),
                 &work("printf 'number 5\\ncurrency EUR\\n' > parts/labels"),
             ],
         ),
         conversation(
             "help: Help",
-            &[&held("help", "printf 'number 6\\ncurrency EUR\\n' > parts/help")],
+            &[&held_work("help", "printf 'number 6\\ncurrency EUR\\n' > parts/help")],
         ),
         conversation(
             "receipt: Receipt",
@@ -158,7 +158,7 @@ fn work(command: &str) -> String {
 }
 
 /// Returns work that stops at a hold once its files are written.
-fn held(door: &str, command: &str) -> String {
+fn held_work(door: &str, command: &str) -> String {
     let command = toml_text(command);
     format!(
         "  {{ response = [{{ items = [{{ shell = {command} }}] }}, {{ items = [{{ hold = \"{door}\" }}, {{ message = \"Done.\" }}] }}] }},\n"
@@ -168,12 +168,12 @@ fn held(door: &str, command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Scenario;
+    use crate::model::ModelScenario;
 
     #[test]
-    fn the_scenario_is_one_and_has_a_door_for_each_task_that_is_worked_on_with_others() {
+    fn scenario_is_valid_with_a_hold_per_parallel_task() {
         let scenario = scenario();
-        Scenario::parse(&scenario).unwrap();
+        ModelScenario::parse(&scenario).unwrap();
         for door in PARALLEL {
             assert!(scenario.contains(&format!("hold = \"{door}\"")), "{door}");
         }

@@ -10,9 +10,9 @@ use provost_testkit::model::CodexHome;
 use serde_json::{Value, json};
 
 /// Time limit for an incoming message.
-const WAIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct AppServer {
+pub(crate) struct TestAppServer {
     child: Child,
     stdin: ChildStdin,
     messages: Receiver<Value>,
@@ -22,7 +22,7 @@ pub(crate) struct AppServer {
     pub(crate) thread: String,
 }
 
-impl AppServer {
+impl TestAppServer {
     /// Starts a server and a thread with these parameters.
     pub(crate) fn start(home: &CodexHome, codex: &Path, thread: Value) -> Self {
         let mut command = home.command(codex, &["app-server"]);
@@ -102,7 +102,7 @@ impl AppServer {
             return self.unread.remove(at);
         }
         loop {
-            let message = self.messages.recv_timeout(WAIT);
+            let message = self.messages.recv_timeout(TIMEOUT);
             let message =
                 message.unwrap_or_else(|_| panic!("{what} did not arrive, but {:#?}", self.unread));
             if wanted(&message) {
@@ -117,7 +117,7 @@ impl AppServer {
     }
 }
 
-impl Drop for AppServer {
+impl Drop for TestAppServer {
     fn drop(&mut self) {
         self.child.kill().expect("Codex can be killed");
         self.child.wait().expect("Codex has ended");

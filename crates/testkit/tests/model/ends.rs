@@ -1,13 +1,13 @@
 //! Every kind of end of a response, and real Codex's reaction to it.
 
-use provost_testkit::model::{self, CodexHome, MODEL, ModelServer, Outcome};
+use provost_testkit::model::{self, AnswerOutcome, CodexHome, MODEL, ModelServer};
 
-use super::exec::{Variant, exec, play, start, variants};
+use super::exec::{CodexVariant, exec, play, start, variants};
 
 /// Plays one response with each Codex and returns the errors of the turns.
 fn failures(response: &str) -> Vec<String> {
     let scenario = format!("[[thread]]\nturn = [{{ response = [{{ {response} }}] }}]");
-    let failure = |variant: &Variant| {
+    let failure = |variant: &CodexVariant| {
         let (server, ended) = play(&scenario, variant, &["go"]);
         server.assert_all_as_scripted();
         ended.failure().to_owned()
@@ -23,7 +23,7 @@ fn all_fail_with(response: &str, part: &str) {
 }
 
 #[test]
-fn a_dropped_stream_is_a_transport_error() {
+fn dropped_stream_is_a_transport_error() {
     all_fail_with(
         "items = [{ message = 'half', unfinished = true }], end = 'drop'",
         "error decoding response body",
@@ -31,7 +31,7 @@ fn a_dropped_stream_is_a_transport_error() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_told_as_such() {
+fn stream_that_ends_early_is_reported() {
     all_fail_with(
         "items = [{ reasoning = 'hm' }], end = 'cut'",
         "stream closed before response.completed",
@@ -52,7 +52,7 @@ fn http_statuses_and_their_bodies_are_read() {
 }
 
 #[test]
-fn a_usage_limit_is_known_by_its_type_and_tells_its_end() {
+fn usage_limit_is_reported_with_its_reset() {
     // 2030-01-02 03:04 UTC: far enough away to be shown with its date.
     for failure in failures("usage_limit = { resets_at = 1893553440, plan = 'pro' }") {
         assert!(failure.contains("usage limit"), "{failure}");
@@ -64,7 +64,7 @@ fn a_usage_limit_is_known_by_its_type_and_tells_its_end() {
 }
 
 #[test]
-fn failures_within_the_stream_have_their_codes() {
+fn stream_failures_have_their_codes() {
     all_fail_with("context_overflow = true", "ran out of room in the model's context window");
     all_fail_with("failed = { code = 'insufficient_quota', message = 'm' }", "uota exceeded");
     all_fail_with("failed = { code = 'server_error', message = 'it broke' }", "it broke");
@@ -72,7 +72,7 @@ fn failures_within_the_stream_have_their_codes() {
 }
 
 #[test]
-fn a_turn_goes_on_with_the_next_response_after_retries() {
+fn turn_continues_after_retries() {
     for variant in variants() {
         let server = ModelServer::play(
             r#"
@@ -95,7 +95,7 @@ fn a_turn_goes_on_with_the_next_response_after_retries() {
 }
 
 #[test]
-fn a_hanging_stream_ends_with_its_client() {
+fn hanging_stream_ends_with_its_client() {
     let Some(codex) = model::codex() else { return };
     let server = ModelServer::play(
         "[[thread]]\nturn = [{ response = [{ items = [{ message = 'thinking' }], end = 'hang' }] }]",
@@ -106,13 +106,14 @@ fn a_hanging_stream_ends_with_its_client() {
     assert_eq!(server.open_streams(), 1);
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    server.wait_for_request("it to end", |recorded| recorded.outcome == Outcome::ClientLeft);
+    server
+        .wait_for_request("it to end", |recorded| recorded.outcome == AnswerOutcome::Disconnected);
     assert_eq!(server.open_streams(), 0);
     server.assert_all_as_scripted();
 }
 
 #[test]
-fn a_server_that_goes_away_leaves_a_refused_connection() {
+fn stopped_server_refuses_connections() {
     let Some(codex) = model::codex() else { return };
     let server = ModelServer::play("");
     let home = CodexHome::with_model(&server, MODEL);

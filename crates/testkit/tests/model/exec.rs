@@ -11,49 +11,53 @@ use serde_json::Value;
 
 /// A version of Codex with a model, which together determine the tools.
 #[derive(Debug, Clone)]
-pub(crate) struct Variant {
+pub(crate) struct CodexVariant {
     pub(crate) codex: PathBuf,
     pub(crate) model: &'static str,
 }
 
 /// Returns every form in which Codex offers tools.
-pub(crate) fn variants() -> Vec<Variant> {
+pub(crate) fn variants() -> Vec<CodexVariant> {
     let (Some(new), Some(old)) = (model::codex(), model::old_codex()) else { return Vec::new() };
     vec![
-        Variant { codex: new.clone(), model: MODEL },
-        Variant { codex: new, model: CODE_MODE_MODEL },
-        Variant { codex: old, model: OLD_MODEL },
+        CodexVariant { codex: new.clone(), model: MODEL },
+        CodexVariant { codex: new, model: CODE_MODE_MODEL },
+        CodexVariant { codex: old, model: OLD_MODEL },
     ]
 }
 
 /// A running `exec`.
-pub(crate) struct Running {
+pub(crate) struct RunningExec {
     pub(crate) child: Child,
     output: PathBuf,
 }
 
 /// An `exec` that has exited.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ExecResult {
     pub(crate) code: Option<i32>,
     pub(crate) events: Vec<Value>,
     stderr: String,
 }
 
 /// Runs `codex exec --json` with these arguments to its end.
-pub(crate) fn exec(home: &CodexHome, codex: &Path, args: &[&str]) -> Ended {
+pub(crate) fn exec(home: &CodexHome, codex: &Path, args: &[&str]) -> ExecResult {
     start(home, codex, args).end()
 }
 
 /// Plays a scenario with a fresh home and returns the server and the result.
-pub(crate) fn play(scenario: &str, variant: &Variant, args: &[&str]) -> (ModelServer, Ended) {
+pub(crate) fn play(
+    scenario: &str,
+    variant: &CodexVariant,
+    args: &[&str],
+) -> (ModelServer, ExecResult) {
     let server = ModelServer::play(scenario);
     let home = CodexHome::with_model(&server, variant.model);
     let ended = exec(&home, &variant.codex, args);
     (server, ended)
 }
 
-pub(crate) fn start(home: &CodexHome, codex: &Path, args: &[&str]) -> Running {
+pub(crate) fn start(home: &CodexHome, codex: &Path, args: &[&str]) -> RunningExec {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
     let output = home.path().join(format!("output-{number}"));
@@ -62,12 +66,12 @@ pub(crate) fn start(home: &CodexHome, codex: &Path, args: &[&str]) -> Running {
     };
     let mut command = home.command(codex, &["exec", "--json", "--sandbox", "workspace-write"]);
     command.args(args).stdout(Stdio::from(file("out"))).stderr(Stdio::from(file("err")));
-    Running { child: command.spawn().expect("Codex starts"), output }
+    RunningExec { child: command.spawn().expect("Codex starts"), output }
 }
 
-impl Running {
+impl RunningExec {
     #[track_caller]
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(mut self) -> ExecResult {
         let status = eventually("the end of exec", || {
             self.child.try_wait().expect("Codex can be asked").ok_or_else(|| self.read("out"))
         });
@@ -76,7 +80,7 @@ impl Running {
             .lines()
             .map(|line| serde_json::from_str(line).expect("each line is JSON"))
             .collect();
-        Ended { code: status.code(), events, stderr: self.read("err") }
+        ExecResult { code: status.code(), events, stderr: self.read("err") }
     }
 
     fn read(&self, name: &str) -> String {
@@ -84,7 +88,7 @@ impl Running {
     }
 }
 
-impl Ended {
+impl ExecResult {
     /// Returns the completed items of this type.
     pub(crate) fn items(&self, kind: &str) -> Vec<&Value> {
         let items = self.events.iter().filter(|event| event["type"] == "item.completed");

@@ -2,10 +2,10 @@
 
 use provost_testkit::model::{self, CODE_MODE_MODEL, MODEL};
 
-use super::exec::{Variant, play, variants};
+use super::exec::{CodexVariant, play, variants};
 
 #[test]
-fn messages_reasoning_commands_and_patches_reach_every_codex() {
+fn common_items_work_in_every_codex() {
     for variant in variants() {
         let (server, ended) = play(
             r#"
@@ -56,7 +56,7 @@ fn messages_reasoning_commands_and_patches_reach_every_codex() {
 }
 
 #[test]
-fn a_patch_without_a_tool_for_it_goes_through_a_command() {
+fn patch_without_tool_uses_a_command() {
     let Some(codex) = model::old_codex() else { return };
     let (server, ended) = play(
         r#"
@@ -66,7 +66,7 @@ fn a_patch_without_a_tool_for_it_goes_through_a_command() {
           { items = [{ message = "done" }] },
         ] }]
         "#,
-        &Variant { codex, model: MODEL },
+        &CodexVariant { codex, model: MODEL },
         &["go"],
     );
     assert!(!server.requests()[0].request.tools().contains(&"apply_patch".to_owned()));
@@ -75,7 +75,7 @@ fn a_patch_without_a_tool_for_it_goes_through_a_command() {
 }
 
 #[test]
-fn a_command_is_run_where_and_how_the_scenario_says() {
+fn command_runs_with_scripted_options() {
     for variant in variants() {
         let (server, ended) = play(
             r#"
@@ -104,7 +104,7 @@ fn a_command_is_run_where_and_how_the_scenario_says() {
 }
 
 #[test]
-fn plans_are_shown_where_codex_has_them() {
+fn plans_are_shown_where_supported() {
     for variant in variants() {
         let (server, ended) = play(
             r#"
@@ -129,11 +129,11 @@ fn plans_are_shown_where_codex_has_them() {
 }
 
 #[test]
-fn a_tool_that_codex_does_not_offer_is_refused_loudly() {
+fn missing_tool_is_an_error() {
     let Some(codex) = model::codex() else { return };
     let (server, ended) = play(
         "[[thread]]\nturn = [{ response = [{ items = [{ plan = [] }] }] }]",
-        &Variant { codex, model: MODEL },
+        &CodexVariant { codex, model: MODEL },
         &["go"],
     );
     ended.failure();
@@ -146,7 +146,7 @@ fn a_tool_that_codex_does_not_offer_is_refused_loudly() {
 }
 
 #[test]
-fn structured_output_answers_the_schema_that_was_asked_for() {
+fn structured_output_matches_the_schema() {
     for variant in variants() {
         let schema = r#"{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"],"additionalProperties":false}"#;
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -205,7 +205,7 @@ fn searches_and_raw_items_are_passed_on() {
 }
 
 #[test]
-fn a_question_that_does_not_wait_is_shown_as_a_message() {
+fn async_question_is_shown_as_a_message() {
     let Some(codex) = model::codex() else { return };
     let (server, ended) = play(
         r#"
@@ -215,7 +215,7 @@ fn a_question_that_does_not_wait_is_shown_as_a_message() {
           { items = [{ message = "{{last_output}}" }] },
         ] }]
         "#,
-        &Variant { codex, model: CODE_MODE_MODEL },
+        &CodexVariant { codex, model: CODE_MODE_MODEL },
         &["go"],
     );
     assert_eq!(ended.ok().messages(), ["Which?\n- Red\n- Blue\n\nWhy?", r#"{"accepted":true}"#]);
@@ -223,7 +223,7 @@ fn a_question_that_does_not_wait_is_shown_as_a_message() {
 }
 
 #[test]
-fn a_free_form_call_goes_to_the_tool_as_it_is() {
+fn custom_call_is_passed_unchanged() {
     let Some(codex) = model::codex() else { return };
     let (server, ended) = play(
         r#"
@@ -234,7 +234,7 @@ fn a_free_form_call_goes_to_the_tool_as_it_is() {
           { items = [{ message = "{{last_output}}" }] },
         ] }]
         "#,
-        &Variant { codex, model: CODE_MODE_MODEL },
+        &CodexVariant { codex, model: CODE_MODE_MODEL },
         &["go"],
     );
     assert!(server.requests()[1].request.last_output().contains("2 + 2 = 4"));

@@ -16,12 +16,12 @@ turn = [{ response = [{ items = [{ hold = "front door" }, { message = "open" }] 
 "#;
 
 /// The program with a scenario. It exits when its stdin is closed.
-struct Program {
+struct ModelProgram {
     child: Child,
     port: u16,
 }
 
-impl Program {
+impl ModelProgram {
     fn start(dir: &Path, scenario: &str) -> Self {
         let (file, port) = (dir.join("scenario.toml"), dir.join("port"));
         std::fs::write(&file, scenario).expect("the scenario can be written");
@@ -68,9 +68,9 @@ impl Program {
 }
 
 #[test]
-fn the_program_serves_its_scenario_and_is_controlled_over_http() {
+fn program_serves_scenario_and_control_api() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), SCENARIO);
+    let program = ModelProgram::start(dir.path(), SCENARIO);
     assert_eq!(program.state()["left_over"], json!(["thread 1: taken 0 of 1 times"]));
     let mut stream = program.send("POST", "/v1/responses", r#"{"model":"m","input":[]}"#);
     eventually("the hold", || (program.state()["held"] == json!(["front door"])).then_some(()));
@@ -89,9 +89,9 @@ fn the_program_serves_its_scenario_and_is_controlled_over_http() {
 }
 
 #[test]
-fn what_no_model_answers_is_refused_and_counted() {
+fn unknown_paths_are_refused_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = ModelProgram::start(dir.path(), "");
     assert_eq!(program.ask("GET", "/v1/models", "").0, "HTTP/1.1 200 Scripted");
     assert_eq!(program.ask("POST", "/v1/nothing", "{}").0, "HTTP/1.1 404 Scripted");
     assert_eq!(program.ask("POST", "/v1/responses", "not json").0, "HTTP/1.1 404 Scripted");
@@ -103,7 +103,7 @@ fn what_no_model_answers_is_refused_and_counted() {
 }
 
 #[test]
-fn bad_usage_and_bad_scenarios_are_told() {
+fn bad_usage_and_scenarios_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let bad = dir.path().join("bad.toml");
     std::fs::write(&bad, "[[thread]]\nturns = []").unwrap();

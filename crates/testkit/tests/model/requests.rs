@@ -3,8 +3,8 @@
 use provost_testkit::model::{CODE_MODE_MODEL, CodexHome, ModelServer};
 use serde_json::{Value, json};
 
-use super::app_server::AppServer;
-use super::exec::{Variant, variants};
+use super::app_server::TestAppServer;
+use super::exec::{CodexVariant, variants};
 
 const ASKS: &str = r#"
 [[thread]]
@@ -19,18 +19,18 @@ turn = [{ response = [
 ] }]
 "#;
 
-fn plan_mode(variant: &Variant) -> Value {
+fn plan_mode(variant: &CodexVariant) -> Value {
     let settings =
         json!({"model": variant.model, "reasoning_effort": null, "developer_instructions": null});
     json!({"collaborationMode": {"mode": "plan", "settings": settings}})
 }
 
 #[test]
-fn questions_that_wait_reach_the_client_and_their_answers_the_model() {
+fn blocking_questions_and_answers_are_relayed() {
     for variant in variants() {
         let server = ModelServer::play(ASKS);
         let home = CodexHome::with_model(&server, variant.model);
-        let mut client = AppServer::start(&home, &variant.codex, json!({}));
+        let mut client = TestAppServer::start(&home, &variant.codex, json!({}));
         client.turn("go", plan_mode(&variant));
         let (id, asked) = client.asked("item/tool/requestUserInput");
         let questions = &asked["questions"];
@@ -56,7 +56,7 @@ fn questions_that_wait_reach_the_client_and_their_answers_the_model() {
 }
 
 #[test]
-fn a_question_that_does_not_wait_is_an_item_with_its_questions() {
+fn async_question_is_an_item() {
     for variant in variants().into_iter().filter(|variant| variant.model == CODE_MODE_MODEL) {
         let server = ModelServer::play(
             r#"
@@ -68,7 +68,7 @@ fn a_question_that_does_not_wait_is_an_item_with_its_questions() {
             "#,
         );
         let home = CodexHome::with_model(&server, variant.model);
-        let mut client = AppServer::start(&home, &variant.codex, json!({}));
+        let mut client = TestAppServer::start(&home, &variant.codex, json!({}));
         client.turn("go", json!({}));
         let item = client
             .wait("the questions", |message| message["params"]["item"]["delivery"] == "async");
@@ -79,7 +79,7 @@ fn a_question_that_does_not_wait_is_an_item_with_its_questions() {
 }
 
 #[test]
-fn an_escalated_command_asks_for_approval_with_its_reason() {
+fn escalated_command_asks_for_approval() {
     for variant in variants() {
         let server = ModelServer::play(
             r#"
@@ -92,7 +92,7 @@ fn an_escalated_command_asks_for_approval_with_its_reason() {
         );
         let home = CodexHome::with_model(&server, variant.model);
         let thread = json!({"approvalPolicy": "on-request", "sandbox": "workspace-write"});
-        let mut client = AppServer::start(&home, &variant.codex, thread);
+        let mut client = TestAppServer::start(&home, &variant.codex, thread);
         client.turn("go", json!({}));
         let (id, asked) = client.asked("item/commandExecution/requestApproval");
         assert_eq!(asked["reason"], "May I go out?");
@@ -105,7 +105,7 @@ fn an_escalated_command_asks_for_approval_with_its_reason() {
 }
 
 #[test]
-fn a_dynamic_tool_is_called_with_its_arguments() {
+fn dynamic_tool_is_called_with_its_arguments() {
     for variant in variants() {
         let server = ModelServer::play(
             r#"
@@ -119,7 +119,8 @@ fn a_dynamic_tool_is_called_with_its_arguments() {
         let home = CodexHome::with_model(&server, variant.model);
         let schema = json!({"type": "object", "properties": {"claim": {"type": "string"}}, "required": ["claim"], "additionalProperties": false});
         let tool = json!({"name": "report", "description": "Reports.", "inputSchema": schema});
-        let mut client = AppServer::start(&home, &variant.codex, json!({"dynamicTools": [tool]}));
+        let mut client =
+            TestAppServer::start(&home, &variant.codex, json!({"dynamicTools": [tool]}));
         client.turn("go", json!({}));
         let (id, asked) = client.asked("item/tool/call");
         assert_eq!(
@@ -150,7 +151,7 @@ fn rate_limits_of_a_response_reach_the_client() {
             "#,
         );
         let home = CodexHome::with_model(&server, variant.model);
-        let mut client = AppServer::start(&home, &variant.codex, json!({}));
+        let mut client = TestAppServer::start(&home, &variant.codex, json!({}));
         client.turn("go", json!({}));
         let limits = client.wait("the limits", |message| {
             message["method"] == "account/rateLimits/updated"

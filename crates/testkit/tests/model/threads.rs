@@ -1,13 +1,13 @@
 //! Threads, turns and unexpected requests.
 
 use provost_testkit::model::{
-    self, CODE_MODE_MODEL, CodexHome, MODEL, ModelServer, Scenario, Served,
+    self, CODE_MODE_MODEL, CodexHome, MODEL, ModelScenario, ModelServer, ServedAnswer,
 };
 
-use super::exec::{Variant, exec, play, start, variants};
+use super::exec::{CodexVariant, exec, play, start, variants};
 
 #[test]
-fn a_resumed_thread_goes_on_with_its_next_turn() {
+fn resumed_thread_continues_with_next_turn() {
     for variant in variants() {
         let server = ModelServer::play(
             r#"
@@ -30,7 +30,7 @@ fn a_resumed_thread_goes_on_with_its_next_turn() {
 }
 
 #[test]
-fn sub_agents_have_threads_of_their_own() {
+fn sub_agents_have_their_own_threads() {
     for variant in variants() {
         let (server, ended) = play(
             r#"
@@ -63,7 +63,7 @@ fn sub_agents_have_threads_of_their_own() {
 }
 
 #[test]
-fn a_named_sub_agent_is_found_by_its_name() {
+fn named_sub_agent_matches_by_name() {
     let Some(codex) = model::codex() else { return };
     let (server, ended) = play(
         r#"
@@ -78,7 +78,7 @@ fn a_named_sub_agent_is_found_by_its_name() {
           { items = [{ message = "done" }] },
         ] }]
         "#,
-        &Variant { codex, model: CODE_MODE_MODEL },
+        &CodexVariant { codex, model: CODE_MODE_MODEL },
         &["go"],
     );
     ended.ok();
@@ -86,7 +86,7 @@ fn a_named_sub_agent_is_found_by_its_name() {
 }
 
 #[test]
-fn what_is_not_scripted_fails_and_is_recorded() {
+fn unscripted_request_fails_and_is_recorded() {
     for variant in variants() {
         let (server, ended) = play(
             "[[thread]]\nwhen = { prompt = 'FIX' }\nturn = [{ response = [{}] }]",
@@ -105,7 +105,7 @@ fn what_is_not_scripted_fails_and_is_recorded() {
 }
 
 #[test]
-fn otherwise_answers_whoever_asks() {
+fn otherwise_answers_any_request() {
     let Some(codex) = model::codex() else { return };
     let server = ModelServer::play("[otherwise]\nitems = [{ message = 'ok' }]");
     let home = CodexHome::new(&server);
@@ -113,11 +113,11 @@ fn otherwise_answers_whoever_asks() {
         assert_eq!(exec(&home, &codex, &["hello"]).ok().messages(), ["ok"]);
     }
     server.assert_all_as_scripted();
-    assert!(server.requests().iter().all(|recorded| recorded.served == Served::Otherwise));
+    assert!(server.requests().iter().all(|recorded| recorded.served == ServedAnswer::Default));
 }
 
 #[test]
-fn a_hold_lasts_until_it_is_released() {
+fn hold_lasts_until_released() {
     let Some(codex) = model::codex() else { return };
     let server = ModelServer::play(
         r#"
@@ -140,15 +140,17 @@ fn threads_can_be_added_while_the_server_runs() {
     let server = ModelServer::play("");
     let home = CodexHome::new(&server);
     server.add(
-        Scenario::parse("[[thread]]\nturn = [{ response = [{ items = [{ message = 'late' }] }] }]")
-            .unwrap(),
+        ModelScenario::parse(
+            "[[thread]]\nturn = [{ response = [{ items = [{ message = 'late' }] }] }]",
+        )
+        .unwrap(),
     );
     assert_eq!(exec(&home, &codex, &["go"]).ok().messages(), ["late"]);
     server.assert_all_as_scripted();
 }
 
 #[test]
-fn a_conversation_that_overflows_is_compacted_apart() {
+fn overflowing_conversation_is_compacted() {
     let Some(codex) = model::codex() else { return };
     let server = ModelServer::play(
         r#"
@@ -167,7 +169,11 @@ fn a_conversation_that_overflows_is_compacted_apart() {
     assert_eq!(second.ok().messages().last(), Some(&"smaller now"));
     server.assert_all_as_scripted();
     let requests = server.requests();
-    assert!(requests.iter().any(|one| one.served == Served::Apart(model::Kind::Compaction)));
+    assert!(
+        requests
+            .iter()
+            .any(|one| one.served == ServedAnswer::Hidden(model::RequestPurpose::Compaction))
+    );
     let seen = requests.last().unwrap().request.prompts().join("\n");
     assert!(seen.contains("SUMMARY OF ALL"), "{seen}");
 }

@@ -1,6 +1,6 @@
 //! The next steps, as values: the runs to stop, the issues to start, and when to look again.
 //!
-//! Nothing here knows a clock, a tracker or a daemon. The state is in [`Work`], which is rebuilt
+//! Nothing here knows a clock, a tracker or a daemon. The state is in [`RunHistory`], which is rebuilt
 //! from the daemon's runs at startup, so a restart does not change decisions.
 
 mod plan;
@@ -8,8 +8,8 @@ mod reconcile;
 
 use std::collections::BTreeMap;
 
-pub use plan::{Held, HeldWhy, Plan, Start, plan};
-pub use reconcile::{Stop, StopWhy, reconcile, sweep};
+pub use plan::{DispatchPlan, HeldIssue, HoldReason, IssueStart, plan_dispatch};
+pub use reconcile::{IssueRunStop, RunStopReason, runs_to_clean, runs_to_stop};
 
 use crate::issue::{Issue, States};
 
@@ -21,7 +21,7 @@ pub const RETRY_MS: u64 = 10_000;
 
 /// The rules that decide when an issue is worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct DispatchRules {
     pub active: States,
     pub terminal: States,
     pub required_labels: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Rules {
     pub continuations: u32,
 }
 
-impl Rules {
+impl DispatchRules {
     /// Whether an issue's state is active.
     pub fn is_active(&self, issue: &Issue) -> bool {
         self.active.has(&issue.state) && !self.terminal.has(&issue.state)
@@ -40,11 +40,11 @@ impl Rules {
 
     /// Whether the tracker and the labels allow work on an issue, whatever its state.
     pub fn is_routable(&self, issue: &Issue) -> bool {
-        issue.dispatchable && self.lacks(issue).is_none()
+        issue.dispatchable && self.missing_label(issue).is_none()
     }
 
     /// Returns the first missing required label.
-    fn lacks(&self, issue: &Issue) -> Option<&str> {
+    fn missing_label(&self, issue: &Issue) -> Option<&str> {
         let missing = |label: &&String| label.is_empty() || !issue.labels.contains(label);
         self.required_labels.iter().find(missing).map(String::as_str)
     }
@@ -58,32 +58,32 @@ impl Rules {
 
 /// A run for an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct IssueRun {
     pub id: String,
     pub identifier: String,
     /// 0 for the first.
     pub attempt: u32,
-    pub standing: Standing,
+    pub status: IssueRunStatus,
 }
 
 /// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Going,
+pub enum IssueRunStatus {
+    Running,
     /// Its agent has been silent for longer than allowed.
     Silent,
     /// It was asked to end and has not ended yet.
     Stopping,
     Ended {
         at_ms: u64,
-        how: Ending,
+        how: IssueRunEnding,
     },
 }
 
 /// How a run ended, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    Well,
+pub enum IssueRunEnding {
+    Succeeded,
     Failed(String),
     /// Its issue was withdrawn.
     Withdrawn,
@@ -93,25 +93,25 @@ pub enum Ending {
 
 /// Everything known about the runs of one workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct RunHistory {
     /// By issue id, in order of attempts.
-    runs: BTreeMap<String, Vec<Run>>,
+    runs: BTreeMap<String, Vec<IssueRun>>,
     /// The last attempt that no longer counts for an issue, because the issue was inactive since.
-    put_aside: BTreeMap<String, u32>,
+    inactive_since: BTreeMap<String, u32>,
     /// Runs that could not be opened; kept only in this process.
-    unopened: BTreeMap<String, Unopened>,
+    failed_opens: BTreeMap<String, FailedOpen>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Unopened {
+struct FailedOpen {
     times: u32,
     at_ms: u64,
     why: String,
 }
 
-impl Work {
+impl RunHistory {
     /// Records the state of a run; it replaces the earlier one.
-    pub fn take(&mut self, issue: &str, run: Run) {
+    pub fn record_run(&mut self, issue: &str, run: IssueRun) {
         let runs = self.runs.entry(issue.to_owned()).or_default();
         match runs.iter_mut().find(|known| known.id == run.id) {
             Some(known) => *known = run,
@@ -120,49 +120,50 @@ impl Work {
                 runs.sort_by_key(|run| run.attempt);
             }
         }
-        self.unopened.remove(issue);
+        self.failed_opens.remove(issue);
     }
 
     /// Records that no run could be opened for an issue.
-    pub fn could_not_open(&mut self, issue: &str, at_ms: u64, why: &str) {
-        let times = self.unopened.get(issue).map_or(0, |before| before.times) + 1;
-        self.unopened.insert(issue.to_owned(), Unopened { times, at_ms, why: why.to_owned() });
+    pub fn record_failed_open(&mut self, issue: &str, at_ms: u64, why: &str) {
+        let times = self.failed_opens.get(issue).map_or(0, |before| before.times) + 1;
+        self.failed_opens
+            .insert(issue.to_owned(), FailedOpen { times, at_ms, why: why.to_owned() });
     }
 
     /// Forgets runs that could not be opened: after a change of the workflow they are retried at
     /// once.
-    pub fn forget_unopened(&mut self) {
-        self.unopened.clear();
+    pub fn forget_failed_opens(&mut self) {
+        self.failed_opens.clear();
     }
 
     /// Records the issues that are active now. One with an ended run that is not among them became
     /// inactive; if it becomes active again, it starts over.
-    pub fn see_active(&mut self, rules: &Rules, candidates: &[Issue]) {
+    pub fn record_active_issues(&mut self, rules: &DispatchRules, candidates: &[Issue]) {
         for (issue, runs) in &self.runs {
             let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));
             let last = runs.last().filter(|run| run.has_ended());
             if let (false, Some(last)) = (active, last) {
-                self.put_aside.insert(issue.clone(), last.attempt);
+                self.inactive_since.insert(issue.clone(), last.attempt);
             }
         }
     }
 
     /// Returns the issues with a run that has not ended, each with that run.
-    pub fn going(&self) -> impl Iterator<Item = (&str, &Run)> {
+    pub fn active_runs(&self) -> impl Iterator<Item = (&str, &IssueRun)> {
         self.runs.iter().filter_map(|(issue, runs)| {
             runs.iter().find(|run| !run.has_ended()).map(|run| (issue.as_str(), run))
         })
     }
 
     /// Returns all runs of an issue.
-    pub fn runs_of(&self, issue: &str) -> &[Run] {
+    pub fn runs_of(&self, issue: &str) -> &[IssueRun] {
         self.runs.get(issue).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the runs that still count for an issue.
-    fn counted(&self, issue: &str) -> &[Run] {
+    fn counted_runs(&self, issue: &str) -> &[IssueRun] {
         let runs = self.runs_of(issue);
-        let from = self.put_aside.get(issue).map_or(0, |last| last.saturating_add(1));
+        let from = self.inactive_since.get(issue).map_or(0, |last| last.saturating_add(1));
         &runs[runs.partition_point(|run| run.attempt < from)..]
     }
 
@@ -171,11 +172,11 @@ impl Work {
     }
 }
 
-impl Run {
+impl IssueRun {
     pub fn has_ended(&self) -> bool {
-        match self.standing {
-            Standing::Going | Standing::Silent | Standing::Stopping => false,
-            Standing::Ended { .. } => true,
+        match self.status {
+            IssueRunStatus::Running | IssueRunStatus::Silent | IssueRunStatus::Stopping => false,
+            IssueRunStatus::Ended { .. } => true,
         }
     }
 }
@@ -184,8 +185,8 @@ impl Run {
 pub(crate) mod kit {
     use super::*;
 
-    pub(crate) fn rules() -> Rules {
-        Rules {
+    pub(crate) fn rules() -> DispatchRules {
+        DispatchRules {
             active: States::new(["Todo", "Doing"]),
             terminal: States::new(["Done"]),
             required_labels: Vec::new(),
@@ -208,24 +209,26 @@ pub(crate) mod kit {
         }
     }
 
-    pub(crate) fn run(issue: &str, attempt: u32, standing: Standing) -> Run {
+    pub(crate) fn run(issue: &str, attempt: u32, standing: IssueRunStatus) -> IssueRun {
         let id = format!("run-{issue}-{attempt}");
-        Run { id, identifier: format!("I-{issue}"), attempt, standing }
+        IssueRun { id, identifier: format!("I-{issue}"), attempt, status: standing }
     }
 
-    pub(crate) fn ended(at_ms: u64, how: Ending) -> Standing {
-        Standing::Ended { at_ms, how }
+    pub(crate) fn ended(at_ms: u64, how: IssueRunEnding) -> IssueRunStatus {
+        IssueRunStatus::Ended { at_ms, how }
     }
 
-    pub(crate) fn failed(at_ms: u64) -> Standing {
-        ended(at_ms, Ending::Failed("no".to_owned()))
+    pub(crate) fn failed(at_ms: u64) -> IssueRunStatus {
+        ended(at_ms, IssueRunEnding::Failed("no".to_owned()))
     }
 
-    pub(crate) fn work(runs: impl IntoIterator<Item = (&'static str, Standing)>) -> Work {
-        let mut work = Work::default();
+    pub(crate) fn work(
+        runs: impl IntoIterator<Item = (&'static str, IssueRunStatus)>,
+    ) -> RunHistory {
+        let mut work = RunHistory::default();
         for (issue, standing) in runs {
             let attempt = work.next_attempt(issue);
-            work.take(issue, run(issue, attempt, standing));
+            work.record_run(issue, run(issue, attempt, standing));
         }
         work
     }

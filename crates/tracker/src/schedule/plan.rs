@@ -2,23 +2,23 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{CONTINUE_MS, Ending, Rules, Standing, Work};
-use crate::issue::{Issue, normal};
+use super::{CONTINUE_MS, DispatchRules, IssueRunEnding, IssueRunStatus, RunHistory};
+use crate::issue::{Issue, normalize_name};
 
 /// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct DispatchPlan {
     /// Most urgent first.
-    pub start: Vec<Start>,
+    pub start: Vec<IssueStart>,
     /// Active issues that get no run now.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldIssue>,
     /// When a waiting issue becomes due by itself.
     pub wake_ms: Option<u64>,
 }
 
 /// An issue that gets a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct IssueStart {
     pub issue: Issue,
     /// 0 for the first.
     pub attempt: u32,
@@ -26,28 +26,28 @@ pub struct Start {
 
 /// An active issue that gets no run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldIssue {
     pub issue: String,
     pub identifier: String,
-    pub why: HeldWhy,
+    pub why: HoldReason,
 }
 
 /// Why an issue gets no run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldWhy {
+pub enum HoldReason {
     /// The tracker does not allow work on it, for example because it is blocked.
     NotDispatchable,
-    Lacks(String),
+    MissingLabel(String),
     NoSlot,
     NoSlotInState(String),
     /// It is retried at this time.
-    Later {
+    Scheduled {
         at_ms: u64,
         attempt: u32,
         why: Option<String>,
     },
     /// Its runs failed too often.
-    UsedUp {
+    RetriesExhausted {
         failures: u32,
         why: String,
     },
@@ -57,31 +57,31 @@ pub enum HeldWhy {
     Cancelled,
 }
 
-impl fmt::Display for HeldWhy {
+impl fmt::Display for HoldReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HeldWhy::NotDispatchable => write!(out, "blocked by another issue"),
-            HeldWhy::Lacks(label) if label.is_empty() => {
+            HoldReason::NotDispatchable => write!(out, "blocked by another issue"),
+            HoldReason::MissingLabel(label) if label.is_empty() => {
                 write!(out, "a blank label is required, but no issue has one")
             }
-            HeldWhy::Lacks(label) => write!(out, "lacks the label {label:?}"),
-            HeldWhy::NoSlot => write!(out, "waits for a free slot"),
-            HeldWhy::NoSlotInState(state) => {
+            HoldReason::MissingLabel(label) => write!(out, "lacks the label {label:?}"),
+            HoldReason::NoSlot => write!(out, "waits for a free slot"),
+            HoldReason::NoSlotInState(state) => {
                 write!(out, "waits for a free slot in state {state:?}")
             }
-            HeldWhy::Later { attempt, why: Some(why), .. } => {
+            HoldReason::Scheduled { attempt, why: Some(why), .. } => {
                 write!(out, "attempt {attempt} is scheduled: {why}")
             }
-            HeldWhy::Later { attempt, why: None, .. } => {
+            HoldReason::Scheduled { attempt, why: None, .. } => {
                 write!(out, "attempt {attempt} is scheduled")
             }
-            HeldWhy::UsedUp { failures, why } => {
+            HoldReason::RetriesExhausted { failures, why } => {
                 write!(out, "failed {failures} times and will not be retried: {why}")
             }
-            HeldWhy::Delivered => {
+            HoldReason::Delivered => {
                 write!(out, "its run succeeded; waiting for the issue to be moved")
             }
-            HeldWhy::Cancelled => {
+            HoldReason::Cancelled => {
                 write!(out, "its run was cancelled by a user; waiting for the issue to be moved")
             }
         }
@@ -89,27 +89,32 @@ impl fmt::Display for HeldWhy {
 }
 
 /// Decides about the active issues, except those with an active run.
-pub fn plan(rules: &Rules, work: &Work, candidates: &[Issue], now_ms: u64) -> Plan {
+pub fn plan_dispatch(
+    rules: &DispatchRules,
+    work: &RunHistory,
+    candidates: &[Issue],
+    now_ms: u64,
+) -> DispatchPlan {
     let mut issues: Vec<&Issue> = candidates.iter().filter(|one| rules.is_active(one)).collect();
     issues.sort_by_key(|issue| urgency(issue));
     issues.dedup_by(|one, other| one.id == other.id);
-    let mut slots = Slots::new(rules, work, candidates);
-    let mut plan = Plan::default();
+    let mut slots = FreeSlots::new(rules, work, candidates);
+    let mut plan = DispatchPlan::default();
     for issue in issues {
-        if work.going().any(|(id, _)| id == issue.id) {
+        if work.active_runs().any(|(id, _)| id == issue.id) {
             continue;
         }
-        match held(rules, work, issue, now_ms).or_else(|| slots.refuse(issue)) {
+        match hold_reason(rules, work, issue, now_ms).or_else(|| slots.take_slot(issue)) {
             None => {
                 let attempt = work.next_attempt(&issue.id);
-                plan.start.push(Start { issue: issue.clone(), attempt });
+                plan.start.push(IssueStart { issue: issue.clone(), attempt });
             }
             Some(why) => {
-                if let HeldWhy::Later { at_ms, .. } = why {
+                if let HoldReason::Scheduled { at_ms, .. } = why {
                     plan.wake_ms = Some(plan.wake_ms.map_or(at_ms, |wake| wake.min(at_ms)));
                 }
                 let (issue, identifier) = (issue.id.clone(), issue.identifier.clone());
-                plan.held.push(Held { issue, identifier, why });
+                plan.held.push(HeldIssue { issue, identifier, why });
             }
         }
     }
@@ -125,50 +130,58 @@ fn urgency(issue: &Issue) -> (i64, bool, &str, &str, &str) {
 }
 
 /// Returns why an issue gets no run, regardless of free slots.
-fn held(rules: &Rules, work: &Work, issue: &Issue, now_ms: u64) -> Option<HeldWhy> {
+fn hold_reason(
+    rules: &DispatchRules,
+    work: &RunHistory,
+    issue: &Issue,
+    now_ms: u64,
+) -> Option<HoldReason> {
     if !issue.dispatchable {
-        return Some(HeldWhy::NotDispatchable);
+        return Some(HoldReason::NotDispatchable);
     }
-    if let Some(label) = rules.lacks(issue) {
-        return Some(HeldWhy::Lacks(label.to_owned()));
+    if let Some(label) = rules.missing_label(issue) {
+        return Some(HoldReason::MissingLabel(label.to_owned()));
     }
-    let (after_runs, why) = match after_runs(rules, work, issue) {
+    let (after_runs, why) = match next_run_time(rules, work, issue) {
         Err(why) => return Some(why),
         Ok(due) => due,
     };
-    let unopened = work.unopened.get(&issue.id);
+    let unopened = work.failed_opens.get(&issue.id);
     let after_unopened =
         unopened.map_or(0, |one| one.at_ms.saturating_add(rules.backoff(one.times)));
     let at_ms = after_runs.max(after_unopened);
     let why = unopened.map(|one| one.why.clone()).or(why);
     let attempt = work.next_attempt(&issue.id);
-    (at_ms > now_ms).then_some(HeldWhy::Later { at_ms, attempt, why })
+    (at_ms > now_ms).then_some(HoldReason::Scheduled { at_ms, attempt, why })
 }
 
 /// Returns when the issue's runs allow another one, or why none is allowed.
-fn after_runs(rules: &Rules, work: &Work, issue: &Issue) -> Result<(u64, Option<String>), HeldWhy> {
-    let runs = work.counted(&issue.id);
-    let endings = || runs.iter().rev().map(|run| &run.standing);
-    let Some(Standing::Ended { at_ms, how }) = endings().next() else { return Ok((0, None)) };
-    let in_a_row = |wanted: fn(&Ending) -> bool| {
-        let same =
-            |standing: &&Standing| matches!(standing, Standing::Ended { how, .. } if wanted(how));
+fn next_run_time(
+    rules: &DispatchRules,
+    work: &RunHistory,
+    issue: &Issue,
+) -> Result<(u64, Option<String>), HoldReason> {
+    let runs = work.counted_runs(&issue.id);
+    let endings = || runs.iter().rev().map(|run| &run.status);
+    let Some(IssueRunStatus::Ended { at_ms, how }) = endings().next() else { return Ok((0, None)) };
+    let in_a_row = |wanted: fn(&IssueRunEnding) -> bool| {
+        let same = |standing: &&IssueRunStatus| matches!(standing, IssueRunStatus::Ended { how, .. } if wanted(how));
         u32::try_from(endings().take_while(same).count()).unwrap_or(u32::MAX)
     };
     match how {
-        Ending::Withdrawn => Ok((0, None)),
-        Ending::Cancelled => Err(HeldWhy::Cancelled),
-        Ending::Well => {
-            if in_a_row(|how| *how == Ending::Well) > rules.continuations {
-                Err(HeldWhy::Delivered)
+        IssueRunEnding::Withdrawn => Ok((0, None)),
+        IssueRunEnding::Cancelled => Err(HoldReason::Cancelled),
+        IssueRunEnding::Succeeded => {
+            if in_a_row(|how| *how == IssueRunEnding::Succeeded) > rules.continuations {
+                Err(HoldReason::Delivered)
             } else {
                 Ok((at_ms.saturating_add(CONTINUE_MS), None))
             }
         }
-        Ending::Failed(why) => {
-            let failures = in_a_row(|how| matches!(how, Ending::Failed(_)));
+        IssueRunEnding::Failed(why) => {
+            let failures = in_a_row(|how| matches!(how, IssueRunEnding::Failed(_)));
             if failures > rules.retries {
-                Err(HeldWhy::UsedUp { failures, why: why.clone() })
+                Err(HoldReason::RetriesExhausted { failures, why: why.clone() })
             } else {
                 Ok((at_ms.saturating_add(rules.backoff(failures)), Some(why.clone())))
             }
@@ -177,39 +190,40 @@ fn after_runs(rules: &Rules, work: &Work, issue: &Issue) -> Result<(u64, Option<
 }
 
 /// The free slots, counted down as they are assigned.
-struct Slots<'a> {
-    rules: &'a Rules,
+struct FreeSlots<'a> {
+    rules: &'a DispatchRules,
     free: u32,
     by_state: BTreeMap<String, u32>,
 }
 
-impl<'a> Slots<'a> {
+impl<'a> FreeSlots<'a> {
     /// Counts active runs by the current state of their issues; an issue that is not a candidate
     /// has no limited state.
-    fn new(rules: &'a Rules, work: &Work, candidates: &[Issue]) -> Self {
-        let mut slots = Slots { rules, free: rules.concurrent, by_state: rules.by_state.clone() };
-        for (id, _) in work.going() {
+    fn new(rules: &'a DispatchRules, work: &RunHistory, candidates: &[Issue]) -> Self {
+        let mut slots =
+            FreeSlots { rules, free: rules.concurrent, by_state: rules.by_state.clone() };
+        for (id, _) in work.active_runs() {
             let issue = candidates.iter().find(|issue| issue.id == id);
-            slots.use_up(issue.map(|issue| issue.state.as_str()).unwrap_or_default());
+            slots.count_down(issue.map(|issue| issue.state.as_str()).unwrap_or_default());
         }
         slots
     }
 
     /// Takes a slot for an issue, or returns why there is none.
-    fn refuse(&mut self, issue: &Issue) -> Option<HeldWhy> {
+    fn take_slot(&mut self, issue: &Issue) -> Option<HoldReason> {
         if self.free == 0 {
-            return Some(HeldWhy::NoSlot);
+            return Some(HoldReason::NoSlot);
         }
-        if self.by_state.get(&normal(&issue.state)) == Some(&0) {
-            return Some(HeldWhy::NoSlotInState(issue.state.clone()));
+        if self.by_state.get(&normalize_name(&issue.state)) == Some(&0) {
+            return Some(HoldReason::NoSlotInState(issue.state.clone()));
         }
-        self.use_up(&issue.state);
+        self.count_down(&issue.state);
         None
     }
 
-    fn use_up(&mut self, state: &str) {
+    fn count_down(&mut self, state: &str) {
         self.free = self.free.saturating_sub(1);
-        let state = normal(state);
+        let state = normalize_name(state);
         if self.rules.by_state.contains_key(&state) {
             self.by_state.entry(state).and_modify(|free| *free = free.saturating_sub(1));
         }

@@ -10,10 +10,10 @@ use std::{
 use provost_sys::agent_file;
 use serde_json::Value;
 
-use super::{Error, Found, Tracker};
+use super::{Error, IssueList, Tracker};
 use crate::{
-    issue::{Blocker, Issue, States, instant, labels},
-    workflow::{self, Environment, Fields, split},
+    issue::{Issue, IssueBlocker, States, normalize_instant, normalize_labels},
+    workflow::{self, EnvironmentMap, Fields, split},
 };
 
 /// The name of this tracker in a workflow.
@@ -26,50 +26,50 @@ pub(crate) const TERMINAL: [&str; 4] = ["done", "closed", "cancelled", "duplicat
 const DIRECTORY: &str = "issues";
 
 /// Maximum size of a file: the agent gets all of it.
-const MOST_BYTES: u64 = 256 << 10;
+const MAX_BYTES: u64 = 256 << 10;
 
 /// A file that describes the directory, and is not an issue.
 const README: &str = "README.md";
 
 /// The location of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct FileTrackerSettings {
     pub path: PathBuf,
 }
 
-impl Settings {
+impl FileTrackerSettings {
     pub(super) fn read(
         mut provider: Fields,
         dir: &Path,
-        environment: &Environment,
+        environment: &EnvironmentMap,
     ) -> Result<(Self, Vec<String>), workflow::Error> {
         let path = provider.file("path", dir, environment)?;
         let path = path.unwrap_or_else(|| dir.join(DIRECTORY));
-        Ok((Settings { path }, provider.unknown()))
+        Ok((FileTrackerSettings { path }, provider.unknown()))
     }
 }
 
 /// A directory of issues.
 #[derive(Debug)]
-pub struct Files {
-    settings: Settings,
+pub struct FileTracker {
+    settings: FileTrackerSettings,
     terminal: States,
 }
 
 /// An issue, or why a file is not one; by file name.
-type Records = BTreeMap<String, Result<Issue, String>>;
+type IssueRecords = BTreeMap<String, Result<Issue, String>>;
 
-impl Files {
-    pub fn new(settings: Settings, terminal: States) -> Self {
-        Files { settings, terminal }
+impl FileTracker {
+    pub fn new(settings: FileTrackerSettings, terminal: States) -> Self {
+        FileTracker { settings, terminal }
     }
 
-    fn records(&self) -> Result<Records, Error> {
+    fn records(&self) -> Result<IssueRecords, Error> {
         let path = &self.settings.path;
         let told = |why: io::Error| {
             Error::Request(format!("cannot read the issue directory {}: {why}", path.display()))
         };
-        let mut records = Records::new();
+        let mut records = IssueRecords::new();
         for entry in fs::read_dir(path).map_err(told)? {
             let entry = entry.map_err(told)?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -80,13 +80,13 @@ impl Files {
             let read = text.and_then(|text| issue(&text, name.trim_end_matches(".md")));
             records.insert(name, read);
         }
-        refuse_doubles(&mut records);
+        reject_duplicates(&mut records);
         Ok(self.with_blockers(records))
     }
 
     /// Adds to each blocker its known state. An issue waits until all its blockers are in a
     /// terminal state; a missing one blocks too, because its name may be mistyped.
-    fn with_blockers(&self, mut records: Records) -> Records {
+    fn with_blockers(&self, mut records: IssueRecords) -> IssueRecords {
         let known: BTreeMap<String, (String, String)> = records
             .values()
             .flatten()
@@ -98,7 +98,7 @@ impl Files {
                 blocker.id = found.map(|(id, _)| id.clone());
                 blocker.state = found.map(|(_, state)| state.clone());
             }
-            let over = |blocker: &Blocker| {
+            let over = |blocker: &IssueBlocker| {
                 blocker.state.as_ref().is_some_and(|state| self.terminal.has(state))
             };
             issue.dispatchable = issue.blocked_by.iter().all(over);
@@ -106,29 +106,29 @@ impl Files {
         records
     }
 
-    fn told(&self, name: &str, why: &str) -> String {
+    fn with_path(&self, name: &str, why: &str) -> String {
         format!("{}: {why}", self.settings.path.join(name).display())
     }
 }
 
-impl Tracker for Files {
-    fn in_states(&self, states: &States) -> Result<Found, Error> {
+impl Tracker for FileTracker {
+    fn issues_in_states(&self, states: &States) -> Result<IssueList, Error> {
         if states.is_empty() {
-            return Ok(Found::default());
+            return Ok(IssueList::default());
         }
-        let mut found = Found::default();
+        let mut found = IssueList::default();
         for (name, record) in self.records()? {
             match record {
                 Ok(issue) if states.has(&issue.state) => found.issues.push(issue),
                 Ok(_) => {}
-                Err(why) => found.warnings.push(self.told(&name, &why)),
+                Err(why) => found.warnings.push(self.with_path(&name, &why)),
             }
         }
         Ok(found)
     }
 
     /// Any unreadable file is an error, because it might be one of the requested ones.
-    fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
+    fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -137,7 +137,7 @@ impl Tracker for Files {
             match record {
                 Ok(issue) if ids.contains(&issue.id) => found.push(issue),
                 Ok(_) => {}
-                Err(why) => return Err(Error::Response(self.told(&name, &why))),
+                Err(why) => return Err(Error::Response(self.with_path(&name, &why))),
             }
         }
         Ok(found)
@@ -146,7 +146,7 @@ impl Tracker for Files {
 
 /// Reads a regular file: a link could expose other files to an agent.
 fn read(path: &Path) -> Result<String, String> {
-    let bytes = agent_file::read(path, MOST_BYTES).map_err(|why| match why {
+    let bytes = agent_file::read(path, MAX_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
             "it is not a regular file".to_owned()
         }
@@ -177,14 +177,14 @@ fn issue(text: &str, stem: &str) -> Result<Issue, String> {
         description: Some(parts.body).filter(|body| !body.is_empty()),
         // Invalid optional fields are ignored.
         priority: fields.take("priority").and_then(|value| value.as_i64()),
-        branch_name: loose(&mut fields, "branch_name"),
-        url: loose(&mut fields, "url"),
-        assignee_id: loose(&mut fields, "assignee"),
-        labels: labels(listed(&mut fields, "labels")),
-        blocked_by: listed(&mut fields, "blocked_by").into_iter().map(blocker).collect(),
+        branch_name: optional_text(&mut fields, "branch_name"),
+        url: optional_text(&mut fields, "url"),
+        assignee_id: optional_text(&mut fields, "assignee"),
+        labels: normalize_labels(text_list(&mut fields, "labels")),
+        blocked_by: text_list(&mut fields, "blocked_by").into_iter().map(blocker).collect(),
         dispatchable: true,
-        created_at: loose(&mut fields, "created_at").as_deref().and_then(instant),
-        updated_at: loose(&mut fields, "updated_at").as_deref().and_then(instant),
+        created_at: optional_text(&mut fields, "created_at").as_deref().and_then(normalize_instant),
+        updated_at: optional_text(&mut fields, "updated_at").as_deref().and_then(normalize_instant),
         native_ref: None,
     })
 }
@@ -200,11 +200,11 @@ fn name(fields: &mut Fields, key: &str) -> Result<Option<String>, String> {
     if text.is_empty() { Err(format!("its {key} is empty")) } else { Ok(Some(text)) }
 }
 
-fn loose(fields: &mut Fields, key: &str) -> Option<String> {
+fn optional_text(fields: &mut Fields, key: &str) -> Option<String> {
     fields.take(key)?.as_str().map(str::to_owned)
 }
 
-fn listed(fields: &mut Fields, key: &str) -> Vec<String> {
+fn text_list(fields: &mut Fields, key: &str) -> Vec<String> {
     let text = |item: &Value| match item {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -214,8 +214,8 @@ fn listed(fields: &mut Fields, key: &str) -> Vec<String> {
     items.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
 }
 
-fn blocker(name: String) -> Blocker {
-    Blocker { identifier: Some(name), ..Blocker::default() }
+fn blocker(name: String) -> IssueBlocker {
+    IssueBlocker { identifier: Some(name), ..IssueBlocker::default() }
 }
 
 fn heading(body: &str) -> Option<String> {
@@ -224,7 +224,7 @@ fn heading(body: &str) -> Option<String> {
 }
 
 /// Rejects files with the same id or identifier: it is unclear which one is meant.
-fn refuse_doubles(records: &mut Records) {
+fn reject_duplicates(records: &mut IssueRecords) {
     for key in [|issue: &Issue| issue.id.clone(), |issue: &Issue| issue.identifier.clone()] {
         let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (file, issue) in
@@ -243,17 +243,20 @@ fn refuse_doubles(records: &mut Records) {
 mod tests {
     use super::*;
 
-    struct Dir(tempfile::TempDir);
+    struct IssueDir(tempfile::TempDir);
 
-    impl Dir {
-        fn new(files: &[(&str, &str)]) -> Dir {
-            let dir = Dir(tempfile::tempdir().unwrap());
+    impl IssueDir {
+        fn new(files: &[(&str, &str)]) -> IssueDir {
+            let dir = IssueDir(tempfile::tempdir().unwrap());
             files.iter().for_each(|(name, text)| fs::write(dir.0.path().join(name), text).unwrap());
             dir
         }
 
-        fn tracker(&self) -> Files {
-            Files::new(Settings { path: self.0.path().to_owned() }, States::new(["done"]))
+        fn tracker(&self) -> FileTracker {
+            FileTracker::new(
+                FileTrackerSettings { path: self.0.path().to_owned() },
+                States::new(["done"]),
+            )
         }
     }
 
@@ -262,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_an_issue_with_all_its_fields() {
-        let dir = Dir::new(&[(
+    fn issue_file_fields_are_read() {
+        let dir = IssueDir::new(&[(
             "one.md",
             "---\nid: 7\nidentifier: ABC-7\ntitle: Greet\nstate: Todo\npriority: 2\nlabels: [UI, ui, 3]\nassignee: ann\nurl: https://example.invalid/7\ncreated_at: 2026-01-01T00:00:00Z\n---\n\nSay hello.\n",
         )]);
-        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         let issue = &found.issues[0];
         assert_eq!((issue.id.as_str(), issue.identifier.as_str()), ("7", "ABC-7"));
         assert_eq!((issue.state.as_str(), issue.priority), ("Todo", Some(2)));
@@ -278,75 +281,76 @@ mod tests {
     }
 
     #[test]
-    fn the_file_name_and_the_first_heading_are_enough() {
-        let dir = Dir::new(&[
+    fn file_name_and_heading_suffice() {
+        let dir = IssueDir::new(&[
             ("a.md", "---\nstate: todo\n---\n# Greet\nSay hello."),
             ("README.md", "What this is."),
             ("notes.txt", "x"),
         ]);
-        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         assert_eq!((ids(&found.issues), found.issues[0].title.as_str()), (vec!["a"], "Greet"));
         assert_eq!(found.warnings, [] as [&str; 0]);
     }
 
     #[test]
-    fn an_issue_waits_for_those_that_block_it() {
+    fn blocked_issue_waits() {
         let blocked = "---\ntitle: b\nstate: todo\nblocked_by: [a]\n---\n";
         let dispatchable = |state: &str| {
             let a = format!("---\ntitle: a\nstate: {state}\n---\n");
-            let dir = Dir::new(&[("a.md", &a), ("b.md", blocked)]);
-            let found = dir.tracker().by_ids(&["b".to_owned()]).unwrap();
+            let dir = IssueDir::new(&[("a.md", &a), ("b.md", blocked)]);
+            let found = dir.tracker().issues_by_ids(&["b".to_owned()]).unwrap();
             assert_eq!(found[0].blocked_by[0].state.as_deref(), Some(state));
             found[0].dispatchable
         };
         assert!(!dispatchable("todo"));
         assert!(dispatchable("Done"));
-        let dir = Dir::new(&[("b.md", blocked)]);
+        let dir = IssueDir::new(&[("b.md", blocked)]);
         assert!(
-            !dir.tracker().by_ids(&["b".to_owned()]).unwrap()[0].dispatchable,
+            !dir.tracker().issues_by_ids(&["b".to_owned()]).unwrap()[0].dispatchable,
             "a is not there"
         );
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out_of_lists_and_fails_what_was_asked_for() {
-        let dir = Dir::new(&[
+    fn unreadable_issue_warns_in_lists_fails_by_id() {
+        let dir = IssueDir::new(&[
             ("a.md", "---\ntitle: a\nstate: todo\n---\n"),
             ("b.md", "---\ntitle: b\n---\n"),
         ]);
-        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         assert_eq!(ids(&found.issues), ["a"]);
         assert!(found.warnings[0].contains("b.md: it has no state"), "{:?}", found.warnings);
-        let refused = dir.tracker().by_ids(&["a".to_owned()]).unwrap_err();
+        let refused = dir.tracker().issues_by_ids(&["a".to_owned()]).unwrap_err();
         assert_eq!(refused.category(), "tracker_response");
     }
 
     #[test]
-    fn two_files_of_one_name_are_both_left_out() {
+    fn duplicate_names_are_left_out() {
         let one = "---\nid: x\ntitle: a\nstate: todo\n---\n";
-        let dir = Dir::new(&[("a.md", one), ("b.md", one)]);
-        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let dir = IssueDir::new(&[("a.md", one), ("b.md", one)]);
+        let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         assert_eq!((found.issues.len(), found.warnings.len()), (0, 2));
     }
 
     #[test]
-    fn a_link_is_not_followed_and_a_huge_file_is_not_read() {
-        let dir = Dir::new(&[
+    fn links_and_huge_files_are_refused() {
+        let dir = IssueDir::new(&[
             ("big.md", &"x".repeat(300 << 10)),
             ("secret", "---\ntitle: s\nstate: todo\n---"),
         ]);
         std::os::unix::fs::symlink(dir.0.path().join("secret"), dir.0.path().join("link.md"))
             .unwrap();
-        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         assert_eq!((found.issues.len(), found.warnings.len()), (0, 2), "{found:?}");
     }
 
     #[test]
-    fn asked_for_nothing_it_looks_at_nothing() {
-        let tracker = Files::new(Settings { path: "/nowhere".into() }, States::default());
-        assert_eq!(tracker.in_states(&States::default()).unwrap(), Found::default());
-        assert_eq!(tracker.by_ids(&[]).unwrap(), []);
-        let missing = tracker.in_states(&States::new(["todo"])).unwrap_err();
+    fn empty_file_query_reads_nothing() {
+        let tracker =
+            FileTracker::new(FileTrackerSettings { path: "/nowhere".into() }, States::default());
+        assert_eq!(tracker.issues_in_states(&States::default()).unwrap(), IssueList::default());
+        assert_eq!(tracker.issues_by_ids(&[]).unwrap(), []);
+        let missing = tracker.issues_in_states(&States::new(["todo"])).unwrap_err();
         assert_eq!(missing.category(), "tracker_request");
     }
 }

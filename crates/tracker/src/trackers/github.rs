@@ -13,10 +13,10 @@ use provost_sys::origin::{HELPER, MARK};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Error, Found, Tracker, program};
+use super::{Error, IssueList, Tracker, subprocess};
 use crate::{
-    issue::{Issue, States, instant, labels},
-    workflow::{self, Environment, Fields, resolved},
+    issue::{Issue, States, normalize_instant, normalize_labels},
+    workflow::{self, EnvironmentMap, Fields, resolved},
 };
 
 /// The name of this tracker in a workflow.
@@ -39,7 +39,7 @@ const NOT_LOGGED_IN: i32 = 4;
 
 /// The query for issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct GitHubSettings {
     /// `OWNER/NAME`; None lets `gh` determine it from the checkout.
     pub repo: Option<String>,
     pub limit: u32,
@@ -50,11 +50,11 @@ pub struct Settings {
     dir: PathBuf,
 }
 
-impl Settings {
+impl GitHubSettings {
     pub(super) fn read(
         mut provider: Fields,
         dir: &Path,
-        environment: &Environment,
+        environment: &EnvironmentMap,
     ) -> Result<(Self, Vec<String>), workflow::Error> {
         let key = provider.path("repo");
         let repo =
@@ -70,7 +70,8 @@ impl Settings {
         let blocked_label = label("blocked_label", "blocked")?;
         let limit = provider.count("limit", 1)?.unwrap_or(LIMIT);
         let dir = dir.to_owned();
-        let settings = Settings { repo, limit, state_prefix, priority_prefix, blocked_label, dir };
+        let settings =
+            GitHubSettings { repo, limit, state_prefix, priority_prefix, blocked_label, dir };
         Ok((settings, provider.unknown()))
     }
 }
@@ -87,15 +88,15 @@ fn is_repo(text: &str) -> bool {
 
 /// The issues of a repository on GitHub.
 #[derive(Debug)]
-pub struct GitHub {
-    settings: Settings,
-    environment: Environment,
+pub struct GitHubTracker {
+    settings: GitHubSettings,
+    environment: EnvironmentMap,
 }
 
 /// An issue in the output of `gh`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct GhIssue {
     number: u64,
     title: String,
     state: String,
@@ -104,7 +105,7 @@ struct Told {
     #[serde(default)]
     body: Value,
     #[serde(default)]
-    labels: Vec<Label>,
+    labels: Vec<GhLabel>,
     #[serde(default)]
     url: Value,
     #[serde(default)]
@@ -116,16 +117,16 @@ struct Told {
 }
 
 #[derive(Debug, Deserialize)]
-struct Label {
+struct GhLabel {
     name: String,
 }
 
-impl GitHub {
-    pub fn new(settings: Settings, environment: Environment) -> Self {
-        GitHub { settings, environment }
+impl GitHubTracker {
+    pub fn new(settings: GitHubSettings, environment: EnvironmentMap) -> Self {
+        GitHubTracker { settings, environment }
     }
 
-    fn list(&self, state: &str, found: &mut Found) -> Result<(), Error> {
+    fn list(&self, state: &str, found: &mut IssueList) -> Result<(), Error> {
         let limit = self.settings.limit;
         let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
         let told: Vec<Value> = parse(&text)?;
@@ -167,23 +168,23 @@ impl GitHub {
         command.env_clear().envs(&self.environment);
         command.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1").env(MARK, HELPER);
         let what = format!("gh {}", arguments.join(" "));
-        let ended = program::run(&mut command)
+        let ended = subprocess::run(&mut command)
             .map_err(|why| Error::Request(format!("cannot run `{what}`: {why}")))?;
         if ended.status.success() {
             Ok(ended.stdout)
         } else {
-            Err(refused(&what, ended.status.code(), ended.stderr.trim()))
+            Err(classify_error(&what, ended.status.code(), ended.stderr.trim()))
         }
     }
 
     fn issue(&self, told: &Value) -> Result<Issue, String> {
-        let told = Told::deserialize(told).map_err(|why| why.to_string())?;
+        let told = GhIssue::deserialize(told).map_err(|why| why.to_string())?;
         if told.title.trim().is_empty() {
             return Err("it has no title".to_owned());
         }
         let text =
             |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let names = labels(told.labels.iter().map(|label| &label.name));
+        let names = normalize_labels(told.labels.iter().map(|label| &label.name));
         Ok(Issue {
             id: told.number.to_string(),
             identifier: format!("#{}", told.number),
@@ -194,8 +195,8 @@ impl GitHub {
             branch_name: None,
             url: text(&told.url),
             assignee_id: told.assignees.first().and_then(|one| text(&one["login"])),
-            created_at: text(&told.created_at).as_deref().and_then(instant),
-            updated_at: text(&told.updated_at).as_deref().and_then(instant),
+            created_at: text(&told.created_at).as_deref().and_then(normalize_instant),
+            updated_at: text(&told.updated_at).as_deref().and_then(normalize_instant),
             native_ref: Some(native(told.number, text(&told.id))),
             title: told.title,
             labels: names,
@@ -223,9 +224,9 @@ impl GitHub {
     }
 }
 
-impl Tracker for GitHub {
-    fn in_states(&self, states: &States) -> Result<Found, Error> {
-        let mut found = Found::default();
+impl Tracker for GitHubTracker {
+    fn issues_in_states(&self, states: &States) -> Result<IssueList, Error> {
+        let mut found = IssueList::default();
         if states.iter().any(|state| state != CLOSED) {
             self.list(OPEN, &mut found)?;
         }
@@ -236,7 +237,7 @@ impl Tracker for GitHub {
         Ok(found)
     }
 
-    fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
+    fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
         let asked: BTreeMap<&String, Option<Issue>> =
             ids.iter().map(|id| Ok((id, self.view(id)?))).collect::<Result<_, Error>>()?;
         Ok(asked.into_values().flatten().collect())
@@ -255,7 +256,7 @@ fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
 }
 
 /// Classifies an error by what can be done about it.
-fn refused(what: &str, code: Option<i32>, stderr: &str) -> Error {
+fn classify_error(what: &str, code: Option<i32>, stderr: &str) -> Error {
     let code_text = code.map_or_else(|| "a signal".to_owned(), |code| format!("exit {code}"));
     let why = format!("`{what}` ended with {code_text}: {stderr}");
     let lower = stderr.to_lowercase();

@@ -2,18 +2,18 @@
 
 pub mod file;
 pub mod github;
-mod program;
+mod subprocess;
 
 use std::{fmt, path::Path};
 
 use crate::{
     issue::{Issue, States},
-    workflow::{self, Environment},
+    workflow::{self, EnvironmentMap},
 };
 
 /// The answer of a tracker: its issues, and warnings about unreadable ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct IssueList {
     pub issues: Vec<Issue>,
     pub warnings: Vec<String>,
 }
@@ -22,11 +22,11 @@ pub struct Found {
 pub trait Tracker: fmt::Debug {
     /// Returns the issues in these states, including blocked ones. Unreadable records are left out,
     /// with a warning.
-    fn in_states(&self, states: &States) -> Result<Found, Error>;
+    fn issues_in_states(&self, states: &States) -> Result<IssueList, Error>;
 
     /// Returns the current state of these issues. A missing one is left out; an unreadable one is
     /// an error, because its absence would have a meaning.
-    fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error>;
+    fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error>;
 }
 
 /// Why a tracker did not answer. Each variant has a category name in the specification.
@@ -62,25 +62,25 @@ impl Error {
 
 /// The tracker settings of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settings {
-    File(file::Settings),
-    GitHub(github::Settings),
+pub enum TrackerSettings {
+    File(file::FileTrackerSettings),
+    GitHub(github::GitHubSettings),
 }
 
-impl Settings {
+impl TrackerSettings {
     /// Reads the settings of a tracker of this kind, and returns the unknown keys.
     pub(crate) fn read(
         kind: Option<&str>,
         provider: workflow::Fields,
         dir: &Path,
-        environment: &Environment,
+        environment: &EnvironmentMap,
     ) -> Result<(Self, Vec<String>), workflow::Error> {
         let wrong = |why: String| Err(workflow::Error::config("tracker.kind", why));
         match kind.map(str::trim) {
-            Some(file::KIND) => file::Settings::read(provider, dir, environment)
-                .map(|(settings, rest)| (Settings::File(settings), rest)),
-            Some(github::KIND) => github::Settings::read(provider, dir, environment)
-                .map(|(settings, rest)| (Settings::GitHub(settings), rest)),
+            Some(file::KIND) => file::FileTrackerSettings::read(provider, dir, environment)
+                .map(|(settings, rest)| (TrackerSettings::File(settings), rest)),
+            Some(github::KIND) => github::GitHubSettings::read(provider, dir, environment)
+                .map(|(settings, rest)| (TrackerSettings::GitHub(settings), rest)),
             Some(other) => wrong(format!("is {other:?}; expected file or github")),
             None => wrong("is not set; expected file or github".to_owned()),
         }
@@ -89,19 +89,19 @@ impl Settings {
     /// Returns the default active and terminal states.
     pub(crate) fn states(&self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            Settings::File(_) => (&file::ACTIVE, &file::TERMINAL),
-            Settings::GitHub(_) => (&github::ACTIVE, &github::TERMINAL),
+            TrackerSettings::File(_) => (&file::ACTIVE, &file::TERMINAL),
+            TrackerSettings::GitHub(_) => (&github::ACTIVE, &github::TERMINAL),
         }
     }
 
     /// Creates the tracker. `terminal` has the states in which an issue no longer blocks another.
-    pub fn open(&self, terminal: &States, environment: &Environment) -> Box<dyn Tracker> {
+    pub fn open(&self, terminal: &States, environment: &EnvironmentMap) -> Box<dyn Tracker> {
         match self {
-            Settings::File(settings) => {
-                Box::new(file::Files::new(settings.clone(), terminal.clone()))
+            TrackerSettings::File(settings) => {
+                Box::new(file::FileTracker::new(settings.clone(), terminal.clone()))
             }
-            Settings::GitHub(settings) => {
-                Box::new(github::GitHub::new(settings.clone(), environment.clone()))
+            TrackerSettings::GitHub(settings) => {
+                Box::new(github::GitHubTracker::new(settings.clone(), environment.clone()))
             }
         }
     }

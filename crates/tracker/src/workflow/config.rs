@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    Environment, Error,
+    EnvironmentMap, Error,
     fields::Fields,
-    refusals::{self, approvals, sandbox},
+    unsupported::{self, approvals, sandbox},
 };
 use crate::{
-    issue::{States, labels, normal},
-    schedule::Rules,
-    trackers::Settings,
+    issue::{States, normalize_labels, normalize_name},
+    schedule::DispatchRules,
+    trackers::TrackerSettings,
 };
 
 /// Default polling interval of a tracker.
@@ -29,19 +29,19 @@ const RETRIES: u32 = 5;
 
 /// The content of a workflow's front matter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct WorkflowConfig {
     pub tracker: TrackerConfig,
     pub interval: Duration,
-    pub hooks: Hooks,
-    pub agent: Agent,
-    pub codex: Codex,
-    pub own: Own,
+    pub hooks: WorkflowHooks,
+    pub agent: AgentLimits,
+    pub codex: CodexOverrides,
+    pub provost: ProvostOverrides,
 }
 
 /// The tracker, and the issues to work on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackerConfig {
-    pub settings: Settings,
+    pub settings: TrackerSettings,
     /// In lower case. A blank one is kept: no issue has it.
     pub required_labels: Vec<String>,
     pub active: States,
@@ -50,14 +50,14 @@ pub struct TrackerConfig {
 
 /// Commands that run in the worktrees of agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hooks {
+pub struct WorkflowHooks {
     /// Prepares a new worktree.
     pub after_create: Option<String>,
 }
 
 /// Limits on concurrency and retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agent {
+pub struct AgentLimits {
     pub concurrent: u32,
     /// By states in lower case.
     pub by_state: BTreeMap<String, u32>,
@@ -68,7 +68,7 @@ pub struct Agent {
 
 /// Settings of Codex, in the terms of provost.toml; None leaves them to that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Codex {
+pub struct CodexOverrides {
     pub approvals: Option<&'static str>,
     pub sandbox: Option<&'static str>,
     /// How long a turn may be silent before the run is abandoned and retried.
@@ -77,7 +77,7 @@ pub struct Codex {
 
 /// Settings that only Provost has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct ProvostOverrides {
     /// The agent, by its name in provost.toml.
     pub agent: Option<String>,
     pub preset: Option<String>,
@@ -87,18 +87,18 @@ pub struct Own {
     pub continuations: u32,
 }
 
-impl Config {
+impl WorkflowConfig {
     /// Returns the rules that decide when an issue is worked on.
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> DispatchRules {
+        DispatchRules {
             active: self.tracker.active.clone(),
             terminal: self.tracker.terminal.clone(),
             required_labels: self.tracker.required_labels.clone(),
             concurrent: self.agent.concurrent,
             by_state: self.agent.by_state.clone(),
             backoff_ms: u64::from(self.agent.backoff_ms),
-            retries: self.own.retries,
-            continuations: self.own.continuations,
+            retries: self.provost.retries,
+            continuations: self.provost.continuations,
         }
     }
 }
@@ -107,22 +107,22 @@ impl Config {
 pub(super) fn read(
     front: Map<String, Value>,
     dir: &Path,
-    environment: &Environment,
-) -> Result<(Config, Vec<String>), Error> {
+    environment: &EnvironmentMap,
+) -> Result<(WorkflowConfig, Vec<String>), Error> {
     let mut top = Fields::new("", front);
     let mut unknown = Vec::new();
     let tracker = tracker(top.part("tracker")?, dir, environment, &mut unknown)?;
     let mut polling = top.part("polling")?;
     let interval = polling.count("interval_ms", 1)?.unwrap_or(INTERVAL_MS);
     let mut workspace = top.part("workspace")?;
-    refusals::check("workspace", &mut workspace)?;
-    let config = Config {
+    unsupported::reject_unsupported("workspace", &mut workspace)?;
+    let config = WorkflowConfig {
         tracker,
         interval: Duration::from_millis(u64::from(interval)),
         hooks: hooks(top.part("hooks")?, &mut unknown)?,
         agent: agent(top.part("agent")?, &mut unknown)?,
         codex: codex(top.part("codex")?, &mut unknown)?,
-        own: own(top.part("provost")?, &mut unknown)?,
+        provost: own(top.part("provost")?, &mut unknown)?,
     };
     unknown.extend([polling, workspace, top].into_iter().flat_map(Fields::unknown));
     unknown.sort();
@@ -133,12 +133,12 @@ pub(super) fn read(
 fn tracker(
     mut fields: Fields,
     dir: &Path,
-    environment: &Environment,
+    environment: &EnvironmentMap,
     unknown: &mut Vec<String>,
 ) -> Result<TrackerConfig, Error> {
     let kind = fields.text("kind")?;
     let provider = fields.part("provider")?;
-    let (settings, rest) = Settings::read(kind.as_deref(), provider, dir, environment)?;
+    let (settings, rest) = TrackerSettings::read(kind.as_deref(), provider, dir, environment)?;
     let (active, terminal) = settings.states();
     let states = |given: Option<Vec<String>>, usual: &[&str]| match given {
         Some(given) => States::new(given),
@@ -151,26 +151,26 @@ fn tracker(
     }
     let required = fields.texts("required_labels")?.unwrap_or_default();
     let blank = required.iter().any(|label| label.trim().is_empty());
-    let mut required_labels = labels(&required);
+    let mut required_labels = normalize_labels(&required);
     required_labels.extend(blank.then(String::new));
     unknown.extend(fields.unknown().into_iter().chain(rest));
     Ok(TrackerConfig { settings, required_labels, active, terminal })
 }
 
-fn hooks(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Hooks, Error> {
-    refusals::check("hooks", &mut fields)?;
+fn hooks(mut fields: Fields, unknown: &mut Vec<String>) -> Result<WorkflowHooks, Error> {
+    unsupported::reject_unsupported("hooks", &mut fields)?;
     let after_create = fields.text("after_create")?.filter(|script| !script.trim().is_empty());
     unknown.extend(fields.unknown());
-    Ok(Hooks { after_create })
+    Ok(WorkflowHooks { after_create })
 }
 
-fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> {
+fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<AgentLimits, Error> {
     let by_state = match fields.take("max_concurrent_agents_by_state") {
         // Invalid numbers are ignored, as the format specifies.
         Some(Value::Object(map)) => {
             let limit = |(state, limit): (&String, &Value)| {
                 let limit = u32::try_from(limit.as_u64()?).ok().filter(|limit| *limit > 0)?;
-                Some((normal(state), limit))
+                Some((normalize_name(state), limit))
             };
             map.iter().filter_map(limit).collect()
         }
@@ -180,7 +180,7 @@ fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> 
         }
         None => BTreeMap::new(),
     };
-    let agent = Agent {
+    let agent = AgentLimits {
         concurrent: fields.count("max_concurrent_agents", 1)?.unwrap_or(CONCURRENT),
         by_state,
         turns: fields.count("max_turns", 1)?,
@@ -190,16 +190,16 @@ fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> 
     Ok(agent)
 }
 
-fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Codex, Error> {
-    refusals::check("codex", &mut fields)?;
-    refusals::command(&mut fields)?;
+fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<CodexOverrides, Error> {
+    unsupported::reject_unsupported("codex", &mut fields)?;
+    unsupported::command(&mut fields)?;
     let silences = [
         // Zero or less disables the timeout.
         fields.integer("stall_timeout_ms")?.filter(|ms| *ms > 0),
         fields.count("turn_timeout_ms", 1)?.map(i64::from),
     ];
     let silence = silences.into_iter().flatten().min();
-    let codex = Codex {
+    let codex = CodexOverrides {
         approvals: approvals(fields.take("approval_policy"))?,
         sandbox: sandbox(fields.take("thread_sandbox"))?,
         silence_ms: silence.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX)),
@@ -208,8 +208,8 @@ fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Codex, Error> 
     Ok(codex)
 }
 
-fn own(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Own, Error> {
-    let own = Own {
+fn own(mut fields: Fields, unknown: &mut Vec<String>) -> Result<ProvostOverrides, Error> {
+    let own = ProvostOverrides {
         agent: fields.text("agent")?,
         preset: fields.text("preset")?,
         retries: fields.count("max_retries", 0)?.unwrap_or(RETRIES),
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::workflow;
 
-    fn read(front: &str) -> Result<(Config, Vec<String>), Error> {
+    fn read(front: &str) -> Result<(WorkflowConfig, Vec<String>), Error> {
         let environment = [("HOME", "/h"), ("WHERE", "/w"), ("EMPTY", "")];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let text = format!("---\n{front}\n---\nDo it.");
@@ -248,12 +248,12 @@ mod tests {
         assert_eq!((config.interval.as_millis(), config.agent.concurrent), (30_000, 10));
         assert_eq!((config.agent.backoff_ms, config.agent.turns), (300_000, None));
         assert!(config.agent.by_state.is_empty() && config.tracker.required_labels.is_empty());
-        assert_eq!((config.own.retries, config.own.continuations), (5, 0));
+        assert_eq!((config.provost.retries, config.provost.continuations), (5, 0));
         assert!(config.tracker.active.has(" TODO ") && config.tracker.terminal.has("Done"));
     }
 
     #[test]
-    fn every_key_that_is_followed_is_read() {
+    fn supported_keys_are_read() {
         let (config, warnings) = read(
             "tracker:\n  kind: file\n  required_labels: [' Agent', '']\n  active_states: [Ready]\n  terminal_states: [Shut]\npolling: {interval_ms: 5}\nhooks: {after_create: make}\nagent:\n  max_concurrent_agents: 3\n  max_turns: 7\n  max_retry_backoff_ms: 9\n  max_concurrent_agents_by_state: {' Ready ': 2, x: 0, y: many}\ncodex:\n  command: codex app-server\n  approval_policy: never\n  thread_sandbox: danger-full-access\n  stall_timeout_ms: 80\n  turn_timeout_ms: 70\nprovost: {agent: talker, preset: quick, max_retries: 1, max_continuations: 2}",
         )
@@ -264,21 +264,27 @@ mod tests {
         assert_eq!(config.agent.by_state, [("ready".to_owned(), 2)].into());
         assert_eq!((config.agent.concurrent, config.agent.turns), (3, Some(7)));
         assert_eq!(config.hooks.after_create.as_deref(), Some("make"));
-        let codex =
-            Codex { approvals: Some("never"), sandbox: Some("full-access"), silence_ms: Some(70) };
+        let codex = CodexOverrides {
+            approvals: Some("never"),
+            sandbox: Some("full-access"),
+            silence_ms: Some(70),
+        };
         assert_eq!(config.codex, codex);
         let (agent, preset) = (Some("talker".to_owned()), Some("quick".to_owned()));
-        assert_eq!(config.own, Own { agent, preset, retries: 1, continuations: 2 });
+        assert_eq!(
+            config.provost,
+            ProvostOverrides { agent, preset, retries: 1, continuations: 2 }
+        );
     }
 
     #[test]
-    fn no_silence_is_too_long_where_nobody_looks() {
+    fn disabled_stall_timeout_is_unlimited() {
         let (config, _) = read("tracker: {kind: file}\ncodex: {stall_timeout_ms: 0}").unwrap();
         assert_eq!(config.codex.silence_ms, None);
     }
 
     #[test]
-    fn what_cannot_be_followed_is_refused_with_the_way_that_there_is() {
+    fn unsupported_keys_are_refused_with_hint() {
         let with = |more: &str| format!("tracker: {{kind: file}}\n{more}");
         refused(&with("workspace: {root: /x}"), "workspace.root cannot be set");
         refused(&with("hooks: {before_run: x}"), "hooks.after_create");
@@ -293,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_wrong_kind_are_named() {
+    fn wrong_value_types_are_reported() {
         let with = |more: &str| format!("tracker: {{kind: file}}\n{more}");
         refused(&with("polling: {interval_ms: soon}"), "polling.interval_ms is \"soon\"");
         refused(&with("polling: 5"), "polling is 5; expected keys with values");
@@ -306,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_told_and_does_no_harm() {
+    fn unknown_keys_only_warn() {
         let (_, warnings) =
             read("tracker: {kind: file, provider: {x: 1}}\nserver: {port: 1}\nagent: {y: 2}")
                 .unwrap();
@@ -315,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_resolved_and_nothing_else_is() {
+    fn only_paths_are_resolved() {
         let path = |text: &str| {
             let read = read(&format!("tracker: {{kind: file, provider: {{path: '{text}'}}}}"));
             read.map(|(config, _)| match config.tracker.settings {
-                Settings::File(settings) => settings.path,
-                Settings::GitHub(_) => unreachable!("it is a file tracker"),
+                TrackerSettings::File(settings) => settings.path,
+                TrackerSettings::GitHub(_) => unreachable!("it is a file tracker"),
             })
         };
         assert_eq!(path("todo").unwrap(), PathBuf::from("/repo/todo"));

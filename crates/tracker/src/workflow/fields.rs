@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Environment, Error};
+use super::{EnvironmentMap, Error};
 
 /// A part of the front matter. Values are removed as they are read, so that the rest is unknown.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Fields {
         &mut self,
         key: &str,
         dir: &Path,
-        environment: &Environment,
+        environment: &EnvironmentMap,
     ) -> Result<Option<PathBuf>, Error> {
         let name = self.path(key);
         let Some(text) = self.text(key)? else { return Ok(None) };
@@ -104,7 +104,11 @@ impl Fields {
 }
 
 /// Resolves a value that starts with `$NAME`; others are returned unchanged.
-pub(crate) fn resolved(text: &str, key: &str, environment: &Environment) -> Result<String, Error> {
+pub(crate) fn resolved(
+    text: &str,
+    key: &str,
+    environment: &EnvironmentMap,
+) -> Result<String, Error> {
     let Some(rest) = text.strip_prefix('$') else { return Ok(text.to_owned()) };
     let rest = rest.strip_prefix('{').unwrap_or(rest);
     let end = rest.find(|one: char| !one.is_ascii_alphanumeric() && one != '_');
@@ -115,7 +119,7 @@ pub(crate) fn resolved(text: &str, key: &str, environment: &Environment) -> Resu
 }
 
 /// Returns a variable; an empty one counts as unset.
-fn variable<'a>(name: &str, key: &str, environment: &'a Environment) -> Result<&'a str, Error> {
+fn variable<'a>(name: &str, key: &str, environment: &'a EnvironmentMap) -> Result<&'a str, Error> {
     let value = environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
     value.ok_or_else(|| Error::config(key, format!("refers to ${name}, which is not set")))
 }

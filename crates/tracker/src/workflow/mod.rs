@@ -2,25 +2,27 @@
 
 mod config;
 mod fields;
-mod front;
-mod refusals;
+mod front_matter;
 mod template;
+mod unsupported;
 
 use std::{collections::BTreeMap, path::Path};
 
-pub use config::{Agent, Codex, Config, Hooks, Own, TrackerConfig};
+pub use config::{
+    AgentLimits, CodexOverrides, ProvostOverrides, TrackerConfig, WorkflowConfig, WorkflowHooks,
+};
 pub(crate) use fields::{Fields, resolved};
-pub use front::{Parts, split};
-pub use template::Template;
+pub use front_matter::{MarkdownParts, split};
+pub use template::IssueTemplate;
 
 /// The environment variables that a workflow may refer to.
-pub type Environment = BTreeMap<String, String>;
+pub type EnvironmentMap = BTreeMap<String, String>;
 
 /// A valid workflow.
 #[derive(Debug)]
-pub struct Workflow {
-    pub config: Config,
-    pub template: Template,
+pub struct WorkflowFile {
+    pub config: WorkflowConfig,
+    pub template: IssueTemplate,
     /// Warnings about unknown keys, so that nothing is ignored silently.
     pub warnings: Vec<String>,
 }
@@ -65,8 +67,8 @@ impl Error {
 }
 
 /// Parses a workflow from a file's text. `dir` is the file's directory; relative paths start there.
-pub fn read(text: &str, dir: &Path, environment: &Environment) -> Result<Workflow, Error> {
+pub fn read(text: &str, dir: &Path, environment: &EnvironmentMap) -> Result<WorkflowFile, Error> {
     let parts = split(text)?;
     let (config, warnings) = config::read(parts.front, dir, environment)?;
-    Ok(Workflow { config, template: Template::new(&parts.body), warnings })
+    Ok(WorkflowFile { config, template: IssueTemplate::new(&parts.body), warnings })
 }

@@ -11,19 +11,19 @@ use super::Error;
 use crate::issue::Issue;
 
 /// The default instruction of a workflow without a body.
-const NO_BODY: &str = "You are working on an issue from the configured tracker.\n\n{{ issue.identifier }}: {{ issue.title }}\n\n{{ issue.description }}";
+const DEFAULT_BODY: &str = "You are working on an issue from the configured tracker.\n\n{{ issue.identifier }}: {{ issue.title }}\n\n{{ issue.description }}";
 
 /// The body of a workflow. It is parsed when it is rendered, so that a broken one fails an attempt
 /// and not the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct IssueTemplate {
     text: String,
 }
 
-impl Template {
+impl IssueTemplate {
     pub fn new(body: &str) -> Self {
-        let text = if body.trim().is_empty() { NO_BODY } else { body };
-        Template { text: text.to_owned() }
+        let text = if body.trim().is_empty() { DEFAULT_BODY } else { body };
+        IssueTemplate { text: text.to_owned() }
     }
 
     /// Renders it for an issue. The first attempt has no number.
@@ -31,17 +31,18 @@ impl Template {
         let parser = ParserBuilder::with_stdlib()
             .build()
             .map_err(|why| Error::TemplateParse(why.to_string()))?;
-        let template = parser.parse(&self.text).map_err(|why| unread(&why.to_string()))?;
+        let template = parser.parse(&self.text).map_err(|why| parse_error(&why.to_string()))?;
         let told = |why: String| Error::TemplateRender(why);
         let object = liquid::to_object(issue).map_err(|why| told(format!("the issue: {why}")))?;
         let missed = RefCell::new(None);
-        let issue = Known { name: "issue.", object, inner: None, missed: &missed };
+        let issue = StrictObject { name: "issue.", object, inner: None, missed: &missed };
         let mut object = Object::new();
         object.insert(
             "attempt".into(),
             attempt.map_or(Value::Nil, |no| Value::scalar(i64::from(no))),
         );
-        let globals = Known { name: "", object, inner: Some(Box::new(issue)), missed: &missed };
+        let globals =
+            StrictObject { name: "", object, inner: Some(Box::new(issue)), missed: &missed };
         let text = template.render(&globals).map_err(|why| told(why.to_string()))?;
         match missed.take() {
             Some(name) => Err(told(format!("{name} is not known"))),
@@ -51,7 +52,7 @@ impl Template {
 }
 
 /// Maps a parser error. The parser already detects unknown filters, which count as render errors.
-fn unread(why: &str) -> Error {
+fn parse_error(why: &str) -> Error {
     if why.contains("Unknown filter") {
         Error::TemplateRender(why.trim_end().to_owned())
     } else {
@@ -61,12 +62,12 @@ fn unread(why: &str) -> Error {
 
 /// An object that records the first unknown name. Conditions treat an unknown name as nil and would
 /// continue.
-struct Known<'a> {
+struct StrictObject<'a> {
     /// The prefix of its keys in templates.
     name: &'static str,
     object: Object,
     /// The issue, if this is the global object.
-    inner: Option<Box<Known<'a>>>,
+    inner: Option<Box<StrictObject<'a>>>,
     missed: &'a RefCell<Option<String>>,
 }
 
@@ -74,29 +75,29 @@ struct Known<'a> {
 const ISSUE: &str = "issue";
 
 /// Names that the language itself looks up: a loop checks whether it is nested.
-const OF_THE_LANGUAGE: [&str; 2] = ["forloop", "tablerowloop"];
+const LANGUAGE_NAMES: [&str; 2] = ["forloop", "tablerowloop"];
 
-impl Known<'_> {
-    fn holds(&self, key: &str) -> bool {
+impl StrictObject<'_> {
+    fn contains(&self, key: &str) -> bool {
         (self.inner.is_some() && key == ISSUE) || self.object.contains_key(key)
     }
 
-    fn look(&self, key: &str) -> bool {
-        let held = self.holds(key);
-        if !held && !OF_THE_LANGUAGE.contains(&key) {
+    fn lookup(&self, key: &str) -> bool {
+        let held = self.contains(key);
+        if !held && !LANGUAGE_NAMES.contains(&key) {
             self.missed.borrow_mut().get_or_insert_with(|| format!("{}{key}", self.name));
         }
         held
     }
 }
 
-impl fmt::Debug for Known<'_> {
+impl fmt::Debug for StrictObject<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.object.fmt(out)
     }
 }
 
-impl ValueView for Known<'_> {
+impl ValueView for StrictObject<'_> {
     fn as_debug(&self) -> &dyn fmt::Debug {
         self
     }
@@ -130,7 +131,7 @@ impl ValueView for Known<'_> {
     }
 }
 
-impl ObjectView for Known<'_> {
+impl ObjectView for StrictObject<'_> {
     fn as_value(&self) -> &dyn ValueView {
         self
     }
@@ -153,13 +154,13 @@ impl ObjectView for Known<'_> {
 
     /// Called for the first part of a name, after the template's own variables.
     fn contains_key(&self, key: &str) -> bool {
-        if self.inner.is_some() { self.look(key) } else { self.holds(key) }
+        if self.inner.is_some() { self.lookup(key) } else { self.contains(key) }
     }
 
     fn get<'s>(&'s self, key: &str) -> Option<&'s dyn ValueView> {
         match &self.inner {
             Some(inner) if key == ISSUE => Some(inner.as_ref()),
-            _ if self.look(key) => ObjectView::get(&self.object, key),
+            _ if self.lookup(key) => ObjectView::get(&self.object, key),
             _ => None,
         }
     }
@@ -168,7 +169,7 @@ impl ObjectView for Known<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::issue::Blocker;
+    use crate::issue::IssueBlocker;
 
     fn issue() -> Issue {
         Issue {
@@ -177,9 +178,9 @@ mod tests {
             title: "Greet {{ attempt }}".to_owned(),
             state: "Todo".to_owned(),
             labels: vec!["ui".to_owned(), "bug".to_owned()],
-            blocked_by: vec![Blocker {
+            blocked_by: vec![IssueBlocker {
                 identifier: Some("ABC-0".to_owned()),
-                ..Blocker::default()
+                ..IssueBlocker::default()
             }],
             dispatchable: true,
             ..Issue::default()
@@ -187,11 +188,11 @@ mod tests {
     }
 
     fn rendered(body: &str, attempt: Option<u32>) -> Result<String, Error> {
-        Template::new(body).render(&issue(), attempt)
+        IssueTemplate::new(body).render(&issue(), attempt)
     }
 
     #[test]
-    fn an_issue_and_the_attempt_are_filled_in() {
+    fn template_renders_issue_and_attempt() {
         let body = "{{ issue.identifier }}: {{ issue.title }}{% if attempt %} again ({{ attempt }}){% endif %}{% for label in issue.labels %} #{{ label | upcase }}{% endfor %}{% for one in issue.blocked_by %} after {{ one.identifier }}{% endfor %}{{ issue.priority }}";
         assert_eq!(
             rendered(body, None).unwrap(),
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_an_issue_can_be_named() {
+    fn template_knows_every_issue_field() {
         let fields = "id native_ref identifier title description priority state branch_name url assignee_id labels blocked_by dispatchable created_at updated_at";
         for field in fields.split(' ') {
             rendered(
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_fails_in_texts_and_in_conditions() {
+    fn unknown_names_fail_everywhere() {
         for body in [
             "{{ isue.title }}",
             "{{ issue.titel }}",
@@ -232,19 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_template_makes_are_known() {
+    fn template_variables_are_known() {
         let body = "{% assign all = issue.labels | join: '+' %}{% if all %}{{ all }}{% endif %}{% for l in issue.labels %}{% if forloop.first %}{% if l == 'ui' %}!{% endif %}{% endif %}{% endfor %}";
         assert_eq!(rendered(body, None).unwrap(), "ui+bug!");
     }
 
     #[test]
-    fn a_template_that_is_none_is_another_error() {
+    fn invalid_template_is_a_parse_error() {
         assert_eq!(rendered("{% if issue %}", None).unwrap_err().class(), "template_parse_error");
         assert_eq!(rendered("{{ issue.", None).unwrap_err().class(), "template_parse_error");
     }
 
     #[test]
-    fn without_a_text_the_issue_itself_is_told() {
+    fn default_template_shows_issue() {
         assert!(rendered(" ", None).unwrap().contains("ABC-1: Greet"));
     }
 }

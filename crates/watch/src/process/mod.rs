@@ -3,10 +3,13 @@
 //! A property that could not be read is reported as such, with the reason: "not visible" never
 //! means "absent".
 
-mod kind;
-mod look;
+mod agent_kind;
+mod inspect;
 mod stat;
 
-pub use kind::{AgentKind, Basis, Family, Told, is_codex};
-pub use look::{All, InTmux, Process, Seen, all, look, written};
-pub use stat::{Identity, State, is_in_front, state};
+pub use agent_kind::{AgentIdentification, AgentKind, Basis, ProcessTree, is_codex};
+pub use inspect::{
+    ObservedProcess, ProcessList, ProcessProperty, TmuxOrigin, inspect, list_processes,
+    open_rollouts_of,
+};
+pub use stat::{PidIdentity, ProcessState, is_in_foreground, process_state};

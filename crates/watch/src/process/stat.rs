@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 /// One process of one boot of one machine. A pid alone may be reused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity {
+pub struct PidIdentity {
     pub pid: u32,
     /// Clock ticks between boot and the start of the process.
     pub start_time: u64,
@@ -17,7 +17,7 @@ pub struct Identity {
 
 /// The state of a process, as far as it matters to a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ProcessState {
     /// It runs, or waits for something.
     Alive,
     /// It is stopped until a signal continues it.
@@ -27,17 +27,17 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct StatLine {
     pub(super) parent: u32,
     pub(super) start_time: u64,
-    pub(super) state: State,
+    pub(super) state: ProcessState,
     /// Its own process group, and the foreground group of its terminal.
     groups: (i64, i64),
     /// The device number of its terminal, as packed by the kernel.
     terminal: i64,
 }
 
-impl Stat {
+impl StatLine {
     /// Reads the process's `stat` file; None if the process has exited.
     pub(super) fn read(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
@@ -52,22 +52,22 @@ impl Stat {
 
 /// Returns the state of exactly this process; None if it has exited. Cheaper than reading all of
 /// it.
-pub fn state(process: &Identity) -> io::Result<Option<State>> {
-    let same = |stat: &Stat| stat.start_time == process.start_time;
-    let found = Stat::read(process.pid)?.filter(same);
-    Ok(found.map(|stat| stat.state).filter(|state| *state != State::Zombie))
+pub fn process_state(process: &PidIdentity) -> io::Result<Option<ProcessState>> {
+    let same = |stat: &StatLine| stat.start_time == process.start_time;
+    let found = StatLine::read(process.pid)?.filter(same);
+    Ok(found.map(|stat| stat.state).filter(|state| *state != ProcessState::Zombie))
 }
 
 /// Whether exactly this process exists, has this terminal, and is in its foreground. Then keys
 /// reach it, and not a shell that waits for it.
-pub fn is_in_front(process: &Identity, terminal: &Path) -> io::Result<bool> {
-    let Some(stat) = Stat::read(process.pid)? else { return Ok(false) };
+pub fn is_in_foreground(process: &PidIdentity, terminal: &Path) -> io::Result<bool> {
+    let Some(stat) = StatLine::read(process.pid)? else { return Ok(false) };
     let device = rustix::fs::stat(terminal)?.st_rdev;
     let (major, minor) =
         (i64::from(rustix::fs::major(device)), i64::from(rustix::fs::minor(device)));
     let packed = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
     let same = stat.start_time == process.start_time && stat.terminal == packed;
-    Ok(same && stat.state == State::Alive && stat.groups.0 == stat.groups.1)
+    Ok(same && stat.state == ProcessState::Alive && stat.groups.0 == stat.groups.1)
 }
 
 pub(super) fn boot_id() -> io::Result<String> {
@@ -82,18 +82,18 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 
 /// Parses a `stat` line. The command name is in parentheses and may contain any byte, so fields are
 /// counted from the last closing parenthesis.
-fn parse(bytes: &[u8]) -> Option<Stat> {
+fn parse(bytes: &[u8]) -> Option<StatLine> {
     let text = String::from_utf8_lossy(bytes);
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let threads: u64 = fields.get(17)?.parse().ok()?;
     let state = match fields.first()?.chars().next()? {
-        'T' | 't' => State::Stopped,
+        'T' | 't' => ProcessState::Stopped,
         // With threads left, only the main thread has ended.
-        'Z' if threads <= 1 => State::Zombie,
-        'X' | 'x' => State::Zombie,
-        _ => State::Alive,
+        'Z' if threads <= 1 => ProcessState::Zombie,
+        'X' | 'x' => ProcessState::Zombie,
+        _ => ProcessState::Alive,
     };
-    Some(Stat {
+    Some(StatLine {
         parent: fields.get(1)?.parse().ok()?,
         start_time: fields.get(19)?.parse().ok()?,
         state,
@@ -110,7 +110,7 @@ mod tests {
     fn a_hostile_name_does_not_shift_the_fields() {
         let line = b"7 (a) Z 1 2) (b) T 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0";
         let stat = parse(line).unwrap();
-        assert_eq!((stat.parent, stat.start_time, stat.state), (3, 789, State::Stopped));
+        assert_eq!((stat.parent, stat.start_time, stat.state), (3, 789, ProcessState::Stopped));
         assert_eq!((stat.groups, stat.terminal), ((4, -1), 0));
         assert_eq!(parse(b"7 (a) S 3"), None);
     }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_zombie_with_threads_left_is_alive() {
         let line = |threads| format!("7 (a) Z 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 789 0");
-        assert_eq!(parse(line(1).as_bytes()).unwrap().state, State::Zombie);
-        assert_eq!(parse(line(2).as_bytes()).unwrap().state, State::Alive);
+        assert_eq!(parse(line(1).as_bytes()).unwrap().state, ProcessState::Zombie);
+        assert_eq!(parse(line(2).as_bytes()).unwrap().state, ProcessState::Alive);
     }
 }

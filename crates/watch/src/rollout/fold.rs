@@ -5,25 +5,26 @@ use std::path::Path;
 
 use memchr::memmem;
 
-use super::head::{Head, Life};
+use super::event::{AccountLimits, RecordedTurnEnd, RolloutEvent, SessionMeta, TokenReport};
+use super::head::{ActivityLine, LineHead};
 use super::record::{
-    Failure, FunctionCall, ItemCompleted, Kind, Meta, Record, TokenCount, Turn, UserMessage,
+    FunctionCall, ItemCompleted, MetaRecord, PayloadKind, RolloutRecord, TokenCount, TurnFailure,
+    TurnRecord, UserMessage,
 };
-use super::tail::{Line, Next, Tail};
-use super::told::{Limits, SessionMeta, Tokens, Told, TurnEnd};
+use super::tail::{NextLine, RolloutLine, RolloutTail};
 use crate::ThreadId;
 
 /// The start of every line of Codex. Text before its last occurrence in a line is the torn rest of
 /// a line after a crash.
-const BEGINNING: &[u8] = b"{\"timestamp\":";
+const LINE_START: &[u8] = b"{\"timestamp\":";
 /// The first version known to record the start and end of turns.
-const RECORDS_TURNS: (u64, u64) = (0, 107);
+const FIRST_WITH_TURNS: (u64, u64) = (0, 107);
 /// The last version known not to record them.
-const RECORDS_NONE: (u64, u64) = (0, 98);
+const LAST_WITHOUT_TURNS: (u64, u64) = (0, 98);
 
 /// Whether a file records the start and end of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turns {
+pub enum TurnRecording {
     Recorded,
     NotRecorded,
     Unknown,
@@ -31,16 +32,16 @@ pub enum Turns {
 
 /// The state on which the meaning of a line depends.
 #[derive(Debug)]
-pub struct Fold {
+pub struct RolloutFold {
     wanted: Option<ThreadId>,
     own: Option<ThreadId>,
     history: History,
-    turns: Turns,
+    turns: TurnRecording,
     turn: Option<String>,
     /// A separately recorded error. It explains the end of the turn if that has no error itself.
-    failure: Option<Failure>,
-    tokens: Option<Tokens>,
-    limits: Option<Limits>,
+    failure: Option<TurnFailure>,
+    tokens: Option<TokenReport>,
+    limits: Option<AccountLimits>,
     at: String,
 }
 
@@ -54,14 +55,14 @@ enum History {
     OlderTurns,
 }
 
-impl Fold {
+impl RolloutFold {
     /// Returns a fold over the file of any thread.
     pub fn new() -> Self {
         Self {
             wanted: None,
             own: None,
             history: History::Own,
-            turns: Turns::Unknown,
+            turns: TurnRecording::Unknown,
             turn: None,
             failure: None,
             tokens: None,
@@ -71,13 +72,13 @@ impl Fold {
     }
 
     /// As [`Self::new`]; a file of another thread yields no events.
-    pub fn of(thread: ThreadId) -> Self {
+    pub fn for_thread(thread: ThreadId) -> Self {
         Self { wanted: Some(thread), ..Self::new() }
     }
 
     /// Returns a fold that continues inside a file whose beginning was folded before.
     pub fn resume(thread: ThreadId) -> Self {
-        Self { own: Some(thread.clone()), ..Self::of(thread) }
+        Self { own: Some(thread.clone()), ..Self::for_thread(thread) }
     }
 
     /// The thread of the file.
@@ -90,39 +91,44 @@ impl Fold {
         self.turn.as_deref()
     }
 
-    pub fn turns(&self) -> Turns {
+    pub fn turns(&self) -> TurnRecording {
         self.turns
     }
 
     /// The timestamp of the last line, as written.
-    pub fn at(&self) -> Option<&str> {
+    pub fn last_timestamp(&self) -> Option<&str> {
         (!self.at.is_empty()).then_some(&self.at)
     }
 
     /// Reads a line and reports its events.
-    pub fn line(&mut self, line: &Line<'_>, mut tell: impl FnMut(Told)) {
+    pub fn line(&mut self, line: &RolloutLine<'_>, mut tell: impl FnMut(RolloutEvent)) {
         if line.bytes.is_empty() || self.is_other_thread() {
             return;
         }
-        if let Some(life) = Life::of(line.bytes) {
-            return self.skimmed(life.ordinal, Some(life.timestamp), Told::Alive, &mut tell);
+        if let Some(life) = ActivityLine::parse(line.bytes) {
+            return self.report_skimmed(
+                life.ordinal,
+                Some(life.timestamp),
+                RolloutEvent::Alive,
+                &mut tell,
+            );
         }
-        let head = Head::read(line.bytes);
-        if let Some(told) = skim(&head, line) {
-            return self.skimmed(head.ordinal, head.timestamp, told, &mut tell);
+        let head = LineHead::read(line.bytes);
+        if let Some(told) = classify_by_head(&head, line) {
+            return self.report_skimmed(head.ordinal, head.timestamp, told, &mut tell);
         }
-        match salvage(line.bytes) {
+        match parse_record(line.bytes) {
             Some(record) => self.record(&record, &mut tell),
-            None => tell(Told::Unreadable { len: line.len }),
+            None => tell(RolloutEvent::Unreadable { len: line.len }),
         }
     }
 
-    fn skimmed(
+    fn report_skimmed(
         &mut self,
         ordinal: Option<u64>,
         at: Option<&str>,
-        told: Told,
-        tell: &mut impl FnMut(Told),
+        told: RolloutEvent,
+        tell: &mut impl FnMut(RolloutEvent),
     ) {
         if !self.is_inherited(ordinal) {
             self.note_time(at);
@@ -130,7 +136,7 @@ impl Fold {
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
+    fn record(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
         if record.kind == "session_meta" {
             return self.meta(record, tell);
         }
@@ -138,34 +144,34 @@ impl Fold {
             return;
         }
         self.note_time(record.timestamp.as_deref());
-        let inner = record.payload::<Kind>().unwrap_or_default().inner.unwrap_or_default();
+        let inner = record.payload::<PayloadKind>().unwrap_or_default().inner.unwrap_or_default();
         match (record.kind.as_str(), inner.as_str()) {
             ("event_msg", "task_started" | "turn_started") => self.turn_started(record, tell),
             ("event_msg", "task_complete" | "turn_complete") => self.turn_complete(record, tell),
             ("event_msg", "turn_aborted") => self.turn_aborted(record, tell),
             ("event_msg", "error") => {
                 self.failure = record.payload();
-                tell(Told::Alive);
+                tell(RolloutEvent::Alive);
             }
             ("event_msg", "token_count") => self.token_count(record, tell),
             ("event_msg", "user_message") => tell(user_message(record, self.turn.clone())),
             ("event_msg", "item_completed") => tell(item(record)),
             ("response_item", "function_call") => tell(plan(record)),
-            ("compacted", _) => tell(Told::Compacted),
-            _ => tell(Told::Alive),
+            ("compacted", _) => tell(RolloutEvent::Compacted),
+            _ => tell(RolloutEvent::Alive),
         }
     }
 
-    fn meta(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
-        let meta: Option<Meta> = record.payload();
+    fn meta(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+        let meta: Option<MetaRecord> = record.payload();
         let Some((meta, session)) = meta.and_then(|meta| meta.session().map(|said| (meta, said)))
         else {
-            return tell(Told::Alive);
+            return tell(RolloutEvent::Alive);
         };
         match &self.own {
             Some(own) if *own == session.thread => {}
             // The second one in a fork belongs to the thread whose history follows.
-            Some(_) => return self.inherit(),
+            Some(_) => return self.start_inherited_history(),
             None => self.own = Some(session.thread.clone()),
         }
         if self.is_other_thread() {
@@ -175,60 +181,66 @@ impl Fold {
             self.history = History::Before(first);
         }
         self.note_time(record.timestamp.as_deref());
-        if self.turns == Turns::Unknown {
-            self.turns = session.cli_version.as_deref().map_or(Turns::Unknown, turns_of);
+        if self.turns == TurnRecording::Unknown {
+            self.turns =
+                session.cli_version.as_deref().map_or(TurnRecording::Unknown, turn_recording);
         }
-        tell(Told::Session(session));
+        tell(RolloutEvent::Session(session));
     }
 
-    fn turn_started(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
-        let turn: Turn = record.payload().unwrap_or_default();
+    fn turn_started(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+        let turn: TurnRecord = record.payload().unwrap_or_default();
         if self.is_older(turn.turn_id.as_deref()) {
             return;
         }
-        (self.turns, self.failure) = (Turns::Recorded, None);
+        (self.turns, self.failure) = (TurnRecording::Recorded, None);
         self.turn.clone_from(&turn.turn_id);
-        tell(Told::TurnStarted { turn: turn.turn_id });
+        tell(RolloutEvent::TurnStarted { turn: turn.turn_id });
     }
 
-    fn turn_complete(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
-        let turn: Turn = record.payload().unwrap_or_default();
+    fn turn_complete(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+        let turn: TurnRecord = record.payload().unwrap_or_default();
         let noted = self.failure.take();
         let noted = if turn.last_agent_message.is_none() { noted } else { None };
         let end = match turn.error.or(noted) {
             Some(failure) => failure.end(),
-            None => TurnEnd::Ok { last_message: turn.last_agent_message },
+            None => RecordedTurnEnd::Ok { last_message: turn.last_agent_message },
         };
         self.turn_ended(turn.turn_id, end, tell);
     }
 
-    fn turn_aborted(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
-        let turn: Turn = record.payload().unwrap_or_default();
+    fn turn_aborted(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+        let turn: TurnRecord = record.payload().unwrap_or_default();
         self.failure = None;
-        self.turn_ended(turn.turn_id, TurnEnd::Aborted { reason: turn.reason }, tell);
+        self.turn_ended(turn.turn_id, RecordedTurnEnd::Aborted { reason: turn.reason }, tell);
     }
 
-    fn turn_ended(&mut self, turn: Option<String>, end: TurnEnd, tell: &mut impl FnMut(Told)) {
+    fn turn_ended(
+        &mut self,
+        turn: Option<String>,
+        end: RecordedTurnEnd,
+        tell: &mut impl FnMut(RolloutEvent),
+    ) {
         if self.is_older(turn.as_deref()) {
             return;
         }
         self.turn = None;
-        tell(Told::TurnEnded { turn, end });
+        tell(RolloutEvent::TurnEnded { turn, end });
     }
 
     /// Reports token counts when they change: the same counts are recorded repeatedly.
-    fn token_count(&mut self, record: &Record<'_>, tell: &mut impl FnMut(Told)) {
-        let (tokens, limits) = record.payload::<TokenCount>().unwrap_or_default().told();
+    fn token_count(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+        let (tokens, limits) = record.payload::<TokenCount>().unwrap_or_default().into_parts();
         let tokens = if tokens == self.tokens { None } else { tokens };
         let limits = limits.filter(|limits| Some(limits) != self.limits.as_ref());
-        tell(Told::Alive);
+        tell(RolloutEvent::Alive);
         if let Some(tokens) = tokens {
             self.tokens = Some(tokens);
-            tell(Told::Tokens(tokens));
+            tell(RolloutEvent::Tokens(tokens));
         }
         if let Some(limits) = limits {
             self.limits = Some(limits.clone());
-            tell(Told::Limits(limits));
+            tell(RolloutEvent::Limits(limits));
         }
     }
 
@@ -239,7 +251,7 @@ impl Fold {
         }
     }
 
-    fn inherit(&mut self) {
+    fn start_inherited_history(&mut self) {
         if self.history == History::Own {
             self.history = History::OlderTurns;
         }
@@ -265,7 +277,7 @@ impl Fold {
     }
 }
 
-impl Default for Fold {
+impl Default for RolloutFold {
     fn default() -> Self {
         Self::new()
     }
@@ -273,12 +285,12 @@ impl Default for Fold {
 
 /// Reads a file's metadata from its first line; None if that is not written yet, or is something
 /// else.
-pub fn meta(path: &Path) -> io::Result<Option<SessionMeta>> {
-    let (mut tail, mut fold) = (Tail::open(path, 0)?, Fold::new());
-    let Next::Line(line) = tail.next_line()? else { return Ok(None) };
+pub fn read_meta(path: &Path) -> io::Result<Option<SessionMeta>> {
+    let (mut tail, mut fold) = (RolloutTail::open(path, 0)?, RolloutFold::new());
+    let NextLine::Line(line) = tail.next_line()? else { return Ok(None) };
     let mut found = None;
     fold.line(&line, |told| {
-        if let Told::Session(meta) = told {
+        if let RolloutEvent::Session(meta) = told {
             found = Some(meta);
         }
     });
@@ -286,83 +298,87 @@ pub fn meta(path: &Path) -> io::Result<Option<SessionMeta>> {
 }
 
 /// Classifies a line by its beginning alone; None if it has to be parsed, or in doubt.
-fn skim(head: &Head<'_>, line: &Line<'_>) -> Option<Told> {
+fn classify_by_head(head: &LineHead<'_>, line: &RolloutLine<'_>) -> Option<RolloutEvent> {
     if !line.is_whole() {
-        return Some(skim_cut(head, line.len));
+        return Some(classify_truncated(head, line.len));
     }
     match (head.kind?, head.inner) {
-        ("world_state" | "turn_context", _) => Some(Told::Alive),
-        ("compacted", _) => Some(Told::Compacted),
+        ("world_state" | "turn_context", _) => Some(RolloutEvent::Alive),
+        ("compacted", _) => Some(RolloutEvent::Compacted),
         ("response_item", Some("function_call")) => {
-            (head.name? != "update_plan").then_some(Told::Alive)
+            (head.name? != "update_plan").then_some(RolloutEvent::Alive)
         }
-        ("response_item", Some(_)) => Some(Told::Alive),
+        ("response_item", Some(_)) => Some(RolloutEvent::Alive),
         ("event_msg", Some("item_completed")) => {
-            (head.item? != "UserMessage").then_some(Told::Alive)
+            (head.item? != "UserMessage").then_some(RolloutEvent::Alive)
         }
         (
             "event_msg",
             Some("agent_message" | "agent_reasoning" | "patch_apply_end" | "exec_command_end"),
-        ) => Some(Told::Alive),
+        ) => Some(RolloutEvent::Alive),
         _ => None,
     }
 }
 
 /// Classifies a line that is too long to be parsed.
-fn skim_cut(head: &Head<'_>, len: u64) -> Told {
+fn classify_truncated(head: &LineHead<'_>, len: u64) -> RolloutEvent {
     let turn = head.turn.map(str::to_owned);
     match (head.kind, head.inner, head.item) {
-        (None, _, _) | (Some("session_meta"), _, _) => Told::Unreadable { len },
-        (Some("compacted"), _, _) => Told::Compacted,
+        (None, _, _) | (Some("session_meta"), _, _) => RolloutEvent::Unreadable { len },
+        (Some("compacted"), _, _) => RolloutEvent::Compacted,
         // The agent's last message makes it long, and a failed turn has none.
         (Some("event_msg"), Some("task_complete" | "turn_complete"), _) => {
-            Told::TurnEnded { turn, end: TurnEnd::Ok { last_message: None } }
+            RolloutEvent::TurnEnded { turn, end: RecordedTurnEnd::Ok { last_message: None } }
         }
         (Some("event_msg"), Some("item_completed"), Some("UserMessage")) => {
             let client_id = head.client_id.map(str::to_owned);
-            Told::UserMessage { turn, client_id, text: String::new() }
+            RolloutEvent::UserMessage { turn, client_id, text: String::new() }
         }
-        _ => Told::Alive,
+        _ => RolloutEvent::Alive,
     }
 }
 
 /// Parses the record of a line, even after the torn rest of another one.
-fn salvage(line: &[u8]) -> Option<Record<'_>> {
+fn parse_record(line: &[u8]) -> Option<RolloutRecord<'_>> {
     let after_torn = || {
-        let at = memmem::rfind(line, BEGINNING).filter(|at| *at > 0)?;
-        Record::parse(&line[at..])
+        let at = memmem::rfind(line, LINE_START).filter(|at| *at > 0)?;
+        RolloutRecord::parse(&line[at..])
     };
-    Record::parse(line).or_else(after_torn)
+    RolloutRecord::parse(line).or_else(after_torn)
 }
 
-fn user_message(record: &Record<'_>, turn: Option<String>) -> Told {
+fn user_message(record: &RolloutRecord<'_>, turn: Option<String>) -> RolloutEvent {
     match record.payload::<UserMessage>() {
-        Some(said) => Told::UserMessage { turn, client_id: said.client_id, text: said.message },
-        None => Told::Alive,
+        Some(said) => {
+            RolloutEvent::UserMessage { turn, client_id: said.client_id, text: said.message }
+        }
+        None => RolloutEvent::Alive,
     }
 }
 
-fn item(record: &Record<'_>) -> Told {
+fn item(record: &RolloutRecord<'_>) -> RolloutEvent {
     match record.payload::<ItemCompleted>() {
-        Some(done) if done.item.kind == "UserMessage" => Told::UserMessage {
+        Some(done) if done.item.kind == "UserMessage" => RolloutEvent::UserMessage {
             turn: done.turn_id,
             text: done.item.text(),
             client_id: done.item.client_id,
         },
-        Some(_) | None => Told::Alive,
+        Some(_) | None => RolloutEvent::Alive,
     }
 }
 
-fn plan(record: &Record<'_>) -> Told {
+fn plan(record: &RolloutRecord<'_>) -> RolloutEvent {
     let call = record.payload::<FunctionCall>().filter(|call| call.name == "update_plan");
-    call.and_then(|call| call.plan()).map_or(Told::Alive, Told::Plan)
+    call.and_then(|call| call.plan()).map_or(RolloutEvent::Alive, RolloutEvent::Plan)
 }
 
-fn turns_of(version: &str) -> Turns {
+fn turn_recording(version: &str) -> TurnRecording {
     let mut numbers = version.split('.').map(|part| part.parse::<u64>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) if (major, minor) >= RECORDS_TURNS => Turns::Recorded,
-        (Some(major), Some(minor)) if (major, minor) <= RECORDS_NONE => Turns::NotRecorded,
-        _ => Turns::Unknown,
+        (Some(major), Some(minor)) if (major, minor) >= FIRST_WITH_TURNS => TurnRecording::Recorded,
+        (Some(major), Some(minor)) if (major, minor) <= LAST_WITHOUT_TURNS => {
+            TurnRecording::NotRecorded
+        }
+        _ => TurnRecording::Unknown,
     }
 }

@@ -5,13 +5,13 @@
 //! Anything unexpected is left to the parser.
 
 /// Maximum bytes of a line that are examined.
-const LOOKED_AT: usize = 1024;
+const MAX_EXAMINED: usize = 1024;
 /// Maximum length of kinds and timestamps.
-const LONGEST_WORD: usize = 48;
+const MAX_WORD: usize = 48;
 
 /// Fields from the beginning of a line; None if not reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Head<'a> {
+pub(crate) struct LineHead<'a> {
     pub(crate) timestamp: Option<&'a str>,
     pub(crate) ordinal: Option<u64>,
     pub(crate) kind: Option<&'a str>,
@@ -26,25 +26,25 @@ pub(crate) struct Head<'a> {
     pub(crate) client_id: Option<&'a str>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> LineHead<'a> {
     pub(crate) fn read(line: &'a [u8]) -> Self {
         let mut head = Self::default();
-        let mut scan = Scan { bytes: &line[..line.len().min(LOOKED_AT)], at: 0 };
+        let mut scan = HeadScanner { bytes: &line[..line.len().min(MAX_EXAMINED)], at: 0 };
         // Fields after the end of the scan are unknown.
-        scan.object(&mut head, Level::Line);
+        scan.object(&mut head, HeadLevel::Line);
         head
     }
 
-    fn take(&mut self, level: Level, key: &str, value: Scalar<'a>) {
+    fn take(&mut self, level: HeadLevel, key: &str, value: Scalar<'a>) {
         match (level, key, value) {
-            (Level::Line, "timestamp", Scalar::Text(text)) => self.timestamp = Some(text),
-            (Level::Line, "ordinal", Scalar::Number(number)) => self.ordinal = number,
-            (Level::Line, "type", Scalar::Text(text)) => self.kind = Some(text),
-            (Level::Payload, "type", Scalar::Text(text)) => self.inner = Some(text),
-            (Level::Payload, "name", Scalar::Text(text)) => self.name = Some(text),
-            (Level::Payload, "turn_id", Scalar::Text(text)) => self.turn = Some(text),
-            (Level::Item, "type", Scalar::Text(text)) => self.item = Some(text),
-            (Level::Item, "client_id", Scalar::Text(text)) => self.client_id = Some(text),
+            (HeadLevel::Line, "timestamp", Scalar::Text(text)) => self.timestamp = Some(text),
+            (HeadLevel::Line, "ordinal", Scalar::Number(number)) => self.ordinal = number,
+            (HeadLevel::Line, "type", Scalar::Text(text)) => self.kind = Some(text),
+            (HeadLevel::Payload, "type", Scalar::Text(text)) => self.inner = Some(text),
+            (HeadLevel::Payload, "name", Scalar::Text(text)) => self.name = Some(text),
+            (HeadLevel::Payload, "turn_id", Scalar::Text(text)) => self.turn = Some(text),
+            (HeadLevel::Item, "type", Scalar::Text(text)) => self.item = Some(text),
+            (HeadLevel::Item, "client_id", Scalar::Text(text)) => self.client_id = Some(text),
             _ => {}
         }
     }
@@ -54,13 +54,13 @@ impl<'a> Head<'a> {
 /// writes. Nine of ten lines are of this kind, and checking them costs little more than finding
 /// their ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Life<'a> {
+pub(crate) struct ActivityLine<'a> {
     pub(crate) timestamp: &'a str,
     pub(crate) ordinal: Option<u64>,
 }
 
-impl<'a> Life<'a> {
-    pub(crate) fn of(line: &'a [u8]) -> Option<Self> {
+impl<'a> ActivityLine<'a> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let (timestamp, rest) = word(line.strip_prefix(b"{\"timestamp\":\"")?)?;
         let (ordinal, rest) = match rest.strip_prefix(b",\"ordinal\":") {
             Some(rest) => digits(rest)?,
@@ -82,20 +82,20 @@ impl<'a> Life<'a> {
 
 /// Returns the rest of a short string without escapes, and the bytes after it.
 fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let near = &bytes[..bytes.len().min(LONGEST_WORD)];
+    let near = &bytes[..bytes.len().min(MAX_WORD)];
     let end = near.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
     (near[end] == b'"').then(|| (&bytes[..end], &bytes[end + 1..]))
 }
 
 fn digits(bytes: &[u8]) -> Option<(Option<u64>, &[u8])> {
-    let end = bytes.iter().take(LONGEST_WORD).position(|byte| !byte.is_ascii_digit())?;
+    let end = bytes.iter().take(MAX_WORD).position(|byte| !byte.is_ascii_digit())?;
     let number = std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()?;
     Some((Some(number), &bytes[end..]))
 }
 
 /// The object that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum HeadLevel {
     Line,
     Payload,
     Item,
@@ -108,21 +108,21 @@ enum Scalar<'a> {
     Word,
 }
 
-struct Scan<'a> {
+struct HeadScanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> HeadScanner<'a> {
     /// Reads members until something is not plain; `None` means that the scan is over.
-    fn object(&mut self, head: &mut Head<'a>, level: Level) -> Option<()> {
+    fn object(&mut self, head: &mut LineHead<'a>, level: HeadLevel) -> Option<()> {
         self.expect(b'{')?;
         loop {
             let key = self.text()?;
             self.expect(b':')?;
             match (level, key, self.peek()?) {
-                (Level::Line, "payload", b'{') => self.object(head, Level::Payload)?,
-                (Level::Payload, "item", b'{') => self.object(head, Level::Item)?,
+                (HeadLevel::Line, "payload", b'{') => self.object(head, HeadLevel::Payload)?,
+                (HeadLevel::Payload, "item", b'{') => self.object(head, HeadLevel::Item)?,
                 _ => {
                     let value = self.scalar()?;
                     head.take(level, key, value);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn kinds_and_ids_are_read_from_the_beginning() {
         let line = br#"{"timestamp":"T","ordinal":8,"type":"event_msg","payload":{"type":"item_completed","thread_id":"x","turn_id":"t1","item":{"type":"UserMessage","id":"i","client_id":"c","content":[{"type":"text"#;
-        let head = Head::read(line);
+        let head = LineHead::read(line);
         assert_eq!((head.timestamp, head.ordinal), (Some("T"), Some(8)));
         assert_eq!(
             (head.kind, head.inner, head.item),
@@ -204,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn only_exact_beginnings_are_life() {
-        let life = |line: &str| Life::of(line.as_bytes()).is_some();
+    fn only_exact_prefixes_are_activity() {
+        let life = |line: &str| ActivityLine::parse(line.as_bytes()).is_some();
         assert!(life(
             r#"{"timestamp":"T","ordinal":8,"type":"response_item","payload":{"type":"message","a":1}}"#
         ));
@@ -223,25 +223,25 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_inside_of_texts_and_lists_is_no_kind() {
+    fn kinds_inside_strings_are_ignored() {
         let line = br#"{"note":"\",\"type\":\"compacted\"","type":"x"}"#;
-        assert_eq!(Head::read(line), Head::default());
+        assert_eq!(LineHead::read(line), LineHead::default());
         let line = br#"{"payload":{"content":[{"type":"a"}],"type":"b"},"type":"c"}"#;
-        assert_eq!(Head::read(line), Head::default());
+        assert_eq!(LineHead::read(line), LineHead::default());
     }
 
     #[test]
-    fn white_space_and_other_orders_are_read_too() {
+    fn whitespace_and_key_order_are_flexible() {
         let line = br#" { "payload" : { "type" : "message" , "n" : -1.5e3 , "b" : true } , "type" : "response_item" }"#;
-        let head = Head::read(line);
+        let head = LineHead::read(line);
         assert_eq!((head.kind, head.inner), (Some("response_item"), Some("message")));
     }
 
     #[test]
-    fn any_cut_of_a_line_is_read_without_a_false_kind() {
+    fn truncated_line_never_yields_wrong_kind() {
         let line = br#"{"timestamp":"T","ordinal":8,"type":"event_msg","payload":{"type":"task_complete","turn_id":"t1"}}"#;
         for length in 0..line.len() {
-            let head = Head::read(&line[..length]);
+            let head = LineHead::read(&line[..length]);
             assert!(head.kind.is_none_or(|kind| kind == "event_msg"), "{length}");
             assert!(head.inner.is_none_or(|kind| kind == "task_complete"), "{length}");
         }

@@ -1,17 +1,18 @@
 //! The file in which Codex records a thread: how to find it, read it and interpret it.
 
+mod event;
+mod file_watch;
 mod fold;
 mod head;
-mod places;
+mod locate;
 mod record;
 mod tail;
-mod told;
-mod watch;
 
-pub use fold::{Fold, Turns, meta};
-pub use places::{Found, Places, Rollout};
-pub use tail::{FileId, Line, MAX_LINE, Next, Standing, Tail};
-pub use told::{
-    Limits, Plan, PlanStep, Reset, SessionMeta, StepStatus, Tokens, Told, TurnEnd, Usage, Window,
+pub use event::{
+    AccountLimits, AgentPlan, AgentPlanStep, LimitReset, LimitUsage, RecordedTurnEnd, RolloutEvent,
+    SessionMeta, StepStatus, TokenReport, TokenUsage,
 };
-pub use watch::Watch;
+pub use file_watch::RolloutFileWatch;
+pub use fold::{RolloutFold, TurnRecording, read_meta};
+pub use locate::{CodexHomes, Rollout, RolloutSearch};
+pub use tail::{FileId, FileStatus, MAX_LINE, NextLine, RolloutLine, RolloutTail};

@@ -7,14 +7,15 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::told::{
-    Limits, Plan, PlanStep, Reset, SessionMeta, StepStatus, Tokens, TurnEnd, Usage, Window,
+use super::event::{
+    AccountLimits, AgentPlan, AgentPlanStep, LimitReset, LimitUsage, RecordedTurnEnd, SessionMeta,
+    StepStatus, TokenReport, TokenUsage,
 };
 use crate::ThreadId;
 
 /// A line with its unparsed payload.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Record<'a> {
+pub(crate) struct RolloutRecord<'a> {
     #[serde(default)]
     pub(crate) timestamp: Option<String>,
     #[serde(default)]
@@ -26,12 +27,12 @@ pub(crate) struct Record<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Kind {
+pub(crate) struct PayloadKind {
     #[serde(rename = "type", default)]
     pub(crate) inner: Option<String>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> RolloutRecord<'a> {
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -43,7 +44,7 @@ impl<'a> Record<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Meta {
+pub(crate) struct MetaRecord {
     id: String,
     #[serde(default)]
     parent_thread_id: Option<String>,
@@ -66,7 +67,7 @@ pub(crate) struct Meta {
     pub(crate) subagent_history_start_ordinal: Option<u64>,
 }
 
-impl Meta {
+impl MetaRecord {
     pub(crate) fn session(&self) -> Option<SessionMeta> {
         let id = |text: &Option<String>| text.as_deref().and_then(ThreadId::parse);
         Some(SessionMeta {
@@ -89,7 +90,7 @@ impl Meta {
 
 /// The start or end of a turn.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct TurnRecord {
     #[serde(default)]
     pub(crate) turn_id: Option<String>,
     #[serde(default)]
@@ -97,11 +98,11 @@ pub(crate) struct Turn {
     #[serde(default)]
     pub(crate) reason: Option<String>,
     #[serde(default)]
-    pub(crate) error: Option<Failure>,
+    pub(crate) error: Option<TurnFailure>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Failure {
+pub(crate) struct TurnFailure {
     #[serde(default)]
     message: String,
     #[serde(default)]
@@ -116,13 +117,13 @@ enum ErrorKind {
     With(BTreeMap<String, IgnoredAny>),
 }
 
-impl Failure {
-    pub(crate) fn end(self) -> TurnEnd {
+impl TurnFailure {
+    pub(crate) fn end(self) -> RecordedTurnEnd {
         let kind = self.codex_error_info.and_then(|kind| match kind {
             ErrorKind::Word(word) => Some(word),
             ErrorKind::With(map) => map.into_keys().next(),
         });
-        TurnEnd::Error { message: self.message, kind }
+        RecordedTurnEnd::Error { message: self.message, kind }
     }
 }
 
@@ -136,14 +137,14 @@ pub(crate) struct TokenCount {
 
 #[derive(Debug, Deserialize)]
 struct TokenInfo {
-    total_token_usage: Counts,
-    last_token_usage: Counts,
+    total_token_usage: RecordedCounts,
+    last_token_usage: RecordedCounts,
     #[serde(default)]
     model_context_window: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Counts {
+struct RecordedCounts {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -156,8 +157,8 @@ struct Counts {
     total_tokens: u64,
 }
 
-impl From<Counts> for Usage {
-    fn from(counts: Counts) -> Self {
+impl From<RecordedCounts> for TokenUsage {
+    fn from(counts: RecordedCounts) -> Self {
         Self {
             input: counts.input_tokens,
             cached_input: counts.cached_input_tokens,
@@ -191,31 +192,31 @@ struct LimitWindow {
     resets_in_seconds: Option<u64>,
 }
 
-impl From<LimitWindow> for Window {
+impl From<LimitWindow> for LimitUsage {
     fn from(window: LimitWindow) -> Self {
-        let at = window.resets_at.map(Reset::At);
+        let at = window.resets_at.map(LimitReset::At);
         Self {
             used_percent: window.used_percent,
             minutes: window.window_minutes,
-            reset: at.or(window.resets_in_seconds.map(Reset::In)),
+            reset: at.or(window.resets_in_seconds.map(LimitReset::In)),
         }
     }
 }
 
 impl TokenCount {
-    pub(crate) fn told(self) -> (Option<Tokens>, Option<Limits>) {
-        let tokens = self.info.map(|info| Tokens {
+    pub(crate) fn into_parts(self) -> (Option<TokenReport>, Option<AccountLimits>) {
+        let tokens = self.info.map(|info| TokenReport {
             response: info.last_token_usage.into(),
             total: info.total_token_usage.into(),
             window: info.model_context_window,
         });
-        let limits = self.rate_limits.map(|limits| Limits {
+        let limits = self.rate_limits.map(|limits| AccountLimits {
             id: limits.limit_id,
-            primary: limits.primary.map(Window::from),
-            secondary: limits.secondary.map(Window::from),
+            primary: limits.primary.map(LimitUsage::from),
+            secondary: limits.secondary.map(LimitUsage::from),
             reached: limits.rate_limit_reached_type,
         });
-        let says_something = |limits: &Limits| {
+        let says_something = |limits: &AccountLimits| {
             limits.primary.is_some() || limits.secondary.is_some() || limits.reached.is_some()
         };
         (tokens, limits.filter(says_something))
@@ -236,26 +237,26 @@ pub(crate) struct UserMessage {
 pub(crate) struct ItemCompleted {
     #[serde(default)]
     pub(crate) turn_id: Option<String>,
-    pub(crate) item: Item,
+    pub(crate) item: RecordedItem,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Item {
+pub(crate) struct RecordedItem {
     #[serde(rename = "type", default)]
     pub(crate) kind: String,
     #[serde(default)]
     pub(crate) client_id: Option<String>,
     #[serde(default)]
-    content: Vec<Content>,
+    content: Vec<ItemContent>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Content {
+struct ItemContent {
     #[serde(default)]
     text: Option<String>,
 }
 
-impl Item {
+impl RecordedItem {
     pub(crate) fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|content| content.text.as_deref());
         texts.collect::<Vec<_>>().join("\n")
@@ -283,10 +284,11 @@ struct PlanArgument {
 }
 
 impl FunctionCall {
-    pub(crate) fn plan(&self) -> Option<Plan> {
+    pub(crate) fn plan(&self) -> Option<AgentPlan> {
         let arguments: PlanArguments = serde_json::from_str(&self.arguments).ok()?;
-        let step = |step: PlanArgument| PlanStep { status: status(&step.status), text: step.step };
-        Some(Plan { steps: arguments.plan.into_iter().map(step).collect() })
+        let step =
+            |step: PlanArgument| AgentPlanStep { status: status(&step.status), text: step.step };
+        Some(AgentPlan { steps: arguments.plan.into_iter().map(step).collect() })
     }
 }
 

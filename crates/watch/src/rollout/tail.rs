@@ -13,14 +13,14 @@ use provost_sys::agent_file;
 /// Maximum length of a line that is returned in full.
 pub const MAX_LINE: usize = 1 << 20;
 /// Number of bytes kept of a longer line.
-const KEPT: usize = 64 << 10;
+const KEPT_BYTES: usize = 64 << 10;
 const FIRST_BUFFER: usize = 128 << 10;
 /// The largest window of a compressed file, as a power of two: 8 MB, as used by common levels.
 const WINDOW_LOG: u32 = 23;
 
 /// A line without its line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct RolloutLine<'a> {
     /// The line, or its beginning if it is longer than [`MAX_LINE`].
     pub bytes: &'a [u8],
     pub len: u64,
@@ -28,7 +28,7 @@ pub struct Line<'a> {
     pub after: u64,
 }
 
-impl Line<'_> {
+impl RolloutLine<'_> {
     pub fn is_whole(&self) -> bool {
         self.bytes.len() as u64 == self.len
     }
@@ -36,8 +36,8 @@ impl Line<'_> {
 
 /// The result of reading the next line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next<'a> {
-    Line(Line<'a>),
+pub enum NextLine<'a> {
+    Line(RolloutLine<'a>),
     /// There is no further complete line yet.
     End,
 }
@@ -50,14 +50,14 @@ pub struct FileId {
 }
 
 impl FileId {
-    pub(crate) fn of(seen: &std::fs::Metadata) -> Self {
+    pub(crate) fn from_metadata(seen: &std::fs::Metadata) -> Self {
         Self { device: seen.dev(), inode: seen.ino() }
     }
 }
 
 /// Whether the file is still the one that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum FileStatus {
     Same,
     /// It is shorter than the offset up to which it was read.
     Shorter {
@@ -71,9 +71,9 @@ pub enum Standing {
 
 /// A file that is read from its last known offset.
 #[derive(Debug)]
-pub struct Tail {
+pub struct RolloutTail {
     path: PathBuf,
-    source: Source,
+    source: TailSource,
     id: FileId,
     /// Bytes that were read and not yet returned: `buffer[start..end]`, where no line ends before
     /// `searched`.
@@ -82,17 +82,17 @@ pub struct Tail {
     searched: usize,
     end: usize,
     /// The offset of `start` in the text.
-    place: u64,
+    offset: u64,
     /// Number of discarded bytes of an overlong line; its beginning is `buffer[start..end]`.
     dropped: u64,
 }
 
-enum Source {
+enum TailSource {
     Plain(File),
     Compressed(Box<zstd::Decoder<'static, BufReader<File>>>),
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for TailSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Plain(_) => "Plain",
@@ -101,19 +101,19 @@ impl std::fmt::Debug for Source {
     }
 }
 
-impl Tail {
+impl RolloutTail {
     /// Opens a file at an offset; a name that ends in `.zst` is decompressed. Anything but a
     /// regular file is rejected, since reading it could block or never end.
     pub fn open(path: &Path, place: u64) -> io::Result<Self> {
         let file = agent_file::open(path)?;
-        let id = FileId::of(&file.metadata()?);
+        let id = FileId::from_metadata(&file.metadata()?);
         let source = if path.extension().is_some_and(|extension| extension == "zst") {
             let mut decoder = zstd::Decoder::new(file)?;
             decoder.window_log_max(WINDOW_LOG)?;
             skip(&mut decoder, place)?;
-            Source::Compressed(Box::new(decoder))
+            TailSource::Compressed(Box::new(decoder))
         } else {
-            Source::Plain(file)
+            TailSource::Plain(file)
         };
         Ok(Self {
             path: path.to_owned(),
@@ -123,7 +123,7 @@ impl Tail {
             start: 0,
             searched: 0,
             end: 0,
-            place,
+            offset: place,
             dropped: 0,
         })
     }
@@ -137,68 +137,72 @@ impl Tail {
     }
 
     /// The offset after the last returned line.
-    pub fn place(&self) -> u64 {
-        self.place
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Returns the next complete line; an unfinished last line is held back until its end is
     /// written.
-    pub fn next_line(&mut self) -> io::Result<Next<'_>> {
+    pub fn next_line(&mut self) -> io::Result<NextLine<'_>> {
         loop {
             if let Some(length) = memchr(b'\n', &self.buffer[self.searched..self.end]) {
                 let at = self.searched + length;
-                return Ok(Next::Line(self.take(at)));
+                return Ok(NextLine::Line(self.take(at)));
             }
             self.searched = self.end;
             if !self.fill()? {
-                self.rest();
-                return Ok(Next::End);
+                self.shrink_buffer();
+                return Ok(NextLine::End);
             }
         }
     }
 
     /// Checks whether the file still exists and is at least as long as the part that was read.
-    pub fn standing(&self) -> io::Result<Standing> {
+    pub fn file_status(&self) -> io::Result<FileStatus> {
         let named = match std::fs::metadata(&self.path) {
             Ok(named) => named,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Gone),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileStatus::Gone),
             Err(error) => return Err(error),
         };
-        if FileId::of(&named) != self.id {
-            return Ok(Standing::Replaced);
+        if FileId::from_metadata(&named) != self.id {
+            return Ok(FileStatus::Replaced);
         }
         let len = named.len();
-        let read = self.place + (self.end - self.start) as u64 + self.dropped;
+        let read = self.offset + (self.end - self.start) as u64 + self.dropped;
         Ok(match self.source {
-            Source::Plain(_) if len < read => Standing::Shorter { len },
-            Source::Plain(_) | Source::Compressed(_) => Standing::Same,
+            TailSource::Plain(_) if len < read => FileStatus::Shorter { len },
+            TailSource::Plain(_) | TailSource::Compressed(_) => FileStatus::Same,
         })
     }
 
     /// Returns the line that ends at `buffer[at]`.
-    fn take(&mut self, at: usize) -> Line<'_> {
+    fn take(&mut self, at: usize) -> RolloutLine<'_> {
         let from = self.start;
         let (mut to, dropped) = (at, self.dropped);
-        self.place += (at + 1 - from) as u64 + dropped;
+        self.offset += (at + 1 - from) as u64 + dropped;
         (self.start, self.searched, self.dropped) = (at + 1, at + 1, 0);
         if dropped > 0 {
             let len = (to - from) as u64 + dropped;
-            return Line { bytes: &self.buffer[from..from + KEPT], len, after: self.place };
+            return RolloutLine {
+                bytes: &self.buffer[from..from + KEPT_BYTES],
+                len,
+                after: self.offset,
+            };
         }
         if to > from && self.buffer[to - 1] == b'\r' {
             to -= 1;
         }
-        Line { bytes: &self.buffer[from..to], len: (to - from) as u64, after: self.place }
+        RolloutLine { bytes: &self.buffer[from..to], len: (to - from) as u64, after: self.offset }
     }
 
     /// Reads more into the buffer; false at the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
         self.make_room();
-        let at = self.place + (self.end - self.start) as u64 + self.dropped;
+        let at = self.offset + (self.end - self.start) as u64 + self.dropped;
         let room = &mut self.buffer[self.end..];
         let read = match &mut self.source {
-            Source::Plain(file) => file.read_at(room, at)?,
-            Source::Compressed(decoder) => decoder.read(room)?,
+            TailSource::Plain(file) => file.read_at(room, at)?,
+            TailSource::Compressed(decoder) => decoder.read(room)?,
         };
         self.end += read;
         Ok(read > 0)
@@ -221,13 +225,13 @@ impl Tail {
             let larger = (self.buffer.len() * 2).clamp(FIRST_BUFFER, MAX_LINE + 2);
             self.buffer.resize(larger, 0);
         } else {
-            self.dropped += (self.end - KEPT) as u64;
-            self.end = KEPT;
+            self.dropped += (self.end - KEPT_BYTES) as u64;
+            self.end = KEPT_BYTES;
         }
     }
 
     /// Shrinks the buffer at the end of the file to the unfinished line.
-    fn rest(&mut self) {
+    fn shrink_buffer(&mut self) {
         self.buffer.truncate(self.end);
         self.buffer.shrink_to_fit();
     }
@@ -254,9 +258,9 @@ mod tests {
 
     use super::*;
 
-    fn lines(tail: &mut Tail) -> Vec<(Vec<u8>, u64, u64)> {
+    fn lines(tail: &mut RolloutTail) -> Vec<(Vec<u8>, u64, u64)> {
         let mut found = Vec::new();
-        while let Next::Line(line) = tail.next_line().unwrap() {
+        while let NextLine::Line(line) = tail.next_line().unwrap() {
             found.push((line.bytes.to_vec(), line.len, line.after));
         }
         found
@@ -274,81 +278,80 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_end_is_kept_back_until_that_is_there() {
+    fn unfinished_line_is_held_back() {
         let (_directory, path) = file(b"one\r\ntw");
-        let mut tail = Tail::open(&path, 0).unwrap();
+        let mut tail = RolloutTail::open(&path, 0).unwrap();
         assert_eq!(lines(&mut tail), [(b"one".to_vec(), 3, 5)]);
-        assert_eq!(tail.place(), 5);
+        assert_eq!(tail.offset(), 5);
         append(&path, b"o\n\nthr");
         assert_eq!(lines(&mut tail), [(b"two".to_vec(), 3, 9), (Vec::new(), 0, 10)]);
         assert_eq!(
-            Tail::open(&path, tail.place()).map(|mut tail| lines(&mut tail).len()).unwrap(),
+            RolloutTail::open(&path, tail.offset()).map(|mut tail| lines(&mut tail).len()).unwrap(),
             0
         );
     }
 
     #[test]
-    fn a_line_of_the_largest_length_is_whole_and_a_much_longer_one_is_cut_without_growing_the_buffer()
-     {
+    fn overlong_line_is_cut_in_bounded_memory() {
         let (_directory, path) = file(b"");
         append(&path, &[vec![b'a'; MAX_LINE], b"\n".to_vec()].concat());
         append(&path, &vec![b'b'; 20 * MAX_LINE]);
         append(&path, b"\nend\n");
-        let mut tail = Tail::open(&path, 0).unwrap();
+        let mut tail = RolloutTail::open(&path, 0).unwrap();
         let mut seen = Vec::new();
-        while let Next::Line(line) = tail.next_line().unwrap() {
+        while let NextLine::Line(line) = tail.next_line().unwrap() {
             seen.push((line.bytes.first().copied(), line.len, line.is_whole()));
             assert!(tail.buffer.capacity() <= 2 * MAX_LINE);
         }
         let cut = (Some(b'b'), 20 * MAX_LINE as u64, false);
         assert_eq!(seen, [(Some(b'a'), MAX_LINE as u64, true), cut, (Some(b'e'), 3, true)]);
-        assert_eq!(tail.place(), fs::metadata(&path).unwrap().len());
+        assert_eq!(tail.offset(), fs::metadata(&path).unwrap().len());
         assert_eq!(tail.buffer.capacity(), 0);
     }
 
     #[test]
-    fn a_shorter_another_and_a_missing_file_are_told_apart() {
+    fn file_status_is_detected() {
         let (directory, path) = file(b"one\ntwo");
-        let mut tail = Tail::open(&path, 0).unwrap();
+        let mut tail = RolloutTail::open(&path, 0).unwrap();
         lines(&mut tail);
-        assert_eq!(tail.standing().unwrap(), Standing::Same);
+        assert_eq!(tail.file_status().unwrap(), FileStatus::Same);
         OpenOptions::new().write(true).open(&path).unwrap().set_len(5).unwrap();
-        assert_eq!(tail.standing().unwrap(), Standing::Shorter { len: 5 });
+        assert_eq!(tail.file_status().unwrap(), FileStatus::Shorter { len: 5 });
         let other = directory.path().join("other");
         fs::write(&other, b"one\ntwo\nthree\n").unwrap();
         fs::rename(&other, &path).unwrap();
-        assert_eq!(tail.standing().unwrap(), Standing::Replaced);
+        assert_eq!(tail.file_status().unwrap(), FileStatus::Replaced);
         fs::remove_file(&path).unwrap();
-        assert_eq!(tail.standing().unwrap(), Standing::Gone);
+        assert_eq!(tail.file_status().unwrap(), FileStatus::Gone);
     }
 
     #[test]
-    fn a_compressed_file_is_read_from_the_same_places() {
+    fn compressed_file_has_same_offsets() {
         let text = b"one\ntwo\nthree\n";
         let (directory, path) = file(text);
         let compressed = directory.path().join("rollout.jsonl.zst");
         fs::write(&compressed, zstd::encode_all(&text[..], 3).unwrap()).unwrap();
         for place in [0, 4, 8] {
-            let plain = lines(&mut Tail::open(&path, place).unwrap());
-            assert_eq!(lines(&mut Tail::open(&compressed, place).unwrap()), plain);
+            let plain = lines(&mut RolloutTail::open(&path, place).unwrap());
+            assert_eq!(lines(&mut RolloutTail::open(&compressed, place).unwrap()), plain);
         }
-        let beyond = Tail::open(&compressed, 100).map(|tail| tail.place());
+        let beyond = RolloutTail::open(&compressed, 100).map(|tail| tail.offset());
         assert_eq!(beyond.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn a_compressed_file_that_asks_for_much_memory_is_refused() {
+    fn large_compression_window_is_refused() {
         let (directory, _) = file(b"");
         let path = directory.path().join("large.zst");
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(27).unwrap();
         encoder.write_all(b"text\n").unwrap();
         fs::write(&path, encoder.finish().unwrap()).unwrap();
-        assert!(Tail::open(&path, 0).unwrap().next_line().is_err());
+        assert!(RolloutTail::open(&path, 0).unwrap().next_line().is_err());
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn non_regular_file_is_refused() {
         let (directory, _) = file(b"");
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(
@@ -360,7 +363,7 @@ mod tests {
         )
         .unwrap();
         for path in [fifo.as_path(), directory.path()] {
-            let refused = Tail::open(path, 0).map(|tail| tail.place());
+            let refused = RolloutTail::open(path, 0).map(|tail| tail.offset());
             assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }
@@ -368,22 +371,22 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn each_line_is_given_once_however_the_file_grows_and_wherever_one_begins_again(
+        fn each_line_is_returned_once(
             pieces in prop::collection::vec(prop::collection::vec(prop_oneof![Just(b'a'), Just(b'\n')], 0..9), 0..9),
         ) {
             let (_directory, path) = file(b"");
-            let mut tail = Tail::open(&path, 0).unwrap();
+            let mut tail = RolloutTail::open(&path, 0).unwrap();
             let mut found = Vec::new();
             for piece in &pieces {
                 append(&path, piece);
                 found.extend(lines(&mut tail));
             }
-            prop_assert_eq!(&found, &lines(&mut Tail::open(&path, 0).unwrap()));
+            prop_assert_eq!(&found, &lines(&mut RolloutTail::open(&path, 0).unwrap()));
             let text = pieces.concat();
             let ends = text.iter().filter(|byte| **byte == b'\n').count();
             prop_assert_eq!(found.len(), ends);
             for (at, (_, _, after)) in found.iter().enumerate() {
-                prop_assert_eq!(&lines(&mut Tail::open(&path, *after).unwrap()), &found[at + 1..]);
+                prop_assert_eq!(&lines(&mut RolloutTail::open(&path, *after).unwrap()), &found[at + 1..]);
             }
         }
     }

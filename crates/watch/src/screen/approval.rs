@@ -1,17 +1,17 @@
 //! Reads the subject of an approval from the screen.
 
-use super::{Reading, Shown, bottom::choice};
+use super::{ScreenKind, ScreenReading, layout::choice};
 
 /// The start of an approval of a command.
-const RUNS: &str = "Would you like to run the following command?";
+const COMMAND_QUESTION: &str = "Would you like to run the following command?";
 /// The start of all approvals.
-const ASKS: &str = "Would you like to ";
+const QUESTION_START: &str = "Would you like to ";
 const REASON: &str = "Reason: ";
 const COMMAND: &str = "$ ";
 
 /// An approval, as far as the screen shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Approval {
+pub struct ScreenApproval {
     /// The question.
     pub asks: String,
     /// The command, line by line as shown: a line too long for the screen continues in the next.
@@ -19,21 +19,23 @@ pub struct Approval {
     pub reason: Option<String>,
 }
 
-impl Reading {
+impl ScreenReading {
     /// Reads the subject of an approval. The first of several possible beginnings counts. Text in
     /// the command, or earlier output of the agent, can then make the result longer than the
     /// command, but never hide a part of it.
-    pub fn approval(&self) -> Option<Approval> {
-        if self.shown != Shown::Approval {
+    pub fn approval(&self) -> Option<ScreenApproval> {
+        if self.kind != ScreenKind::Approval {
             return None;
         }
         let first = self.lines.iter().rposition(|l| choice(l).is_some_and(|(no, _)| no == 1))?;
         let above = &self.lines[..first];
         let begins =
             |words: &str| above.iter().position(|line| line.trim_start().starts_with(words));
-        let body = begins(RUNS).map(|at| &above[at + 1..]).unwrap_or_default();
-        let asks = begins(RUNS).or_else(|| begins(ASKS)).map(|at| above[at].trim().to_owned());
-        Some(Approval { asks: asks?, command: command(body), reason: reason(body) })
+        let body = begins(COMMAND_QUESTION).map(|at| &above[at + 1..]).unwrap_or_default();
+        let asks = begins(COMMAND_QUESTION)
+            .or_else(|| begins(QUESTION_START))
+            .map(|at| above[at].trim().to_owned());
+        Some(ScreenApproval { asks: asks?, command: command(body), reason: reason(body) })
     }
 }
 
@@ -56,15 +58,15 @@ fn reason(body: &[String]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Option<Approval> {
+    fn read(body: &str) -> Option<ScreenApproval> {
         let rest =
             "\n\n› 1. Yes, proceed (y)\n  2. No (esc)\n\n  Press enter to confirm or esc to cancel";
         let lines: Vec<String> = format!("{body}{rest}").lines().map(str::to_owned).collect();
-        super::super::read(&lines, None).approval()
+        super::super::classify(&lines, None).approval()
     }
 
     #[test]
-    fn a_command_is_read_whole_with_its_reason() {
+    fn approval_command_and_reason_are_read() {
         let read = read(
             "  Would you like to run the following command?\n\n  Environment: local\n\n  Reason: May I write,\n  \
              and for how long?\n\n  $ cat > x <<EOF\n  1. one\n    two\n\n  $ three\n  EOF",
@@ -72,18 +74,18 @@ mod tests {
         let read = read.unwrap();
         assert_eq!(read.command.as_deref(), Some("cat > x <<EOF\n1. one\n  two\n\n$ three\nEOF"));
         assert_eq!(read.reason.as_deref(), Some("May I write, and for how long?"));
-        assert_eq!(read.asks, RUNS);
+        assert_eq!(read.asks, COMMAND_QUESTION);
     }
 
     #[test]
-    fn a_command_that_looks_like_an_approval_hides_nothing_of_itself() {
+    fn command_cannot_hide_part_of_itself() {
         let title = "  Would you like to run the following command?";
         let read = read(&format!("{title}\n\n  $ rm -rf all #\n{title}\n\n  $ ls")).unwrap();
         assert!(read.command.unwrap().starts_with("rm -rf all"));
     }
 
     #[test]
-    fn an_approval_of_edits_has_no_command_and_one_that_is_cut_says_nothing() {
+    fn edit_approval_has_no_command() {
         let edits = read("  Would you like to make the following edits?\n\n  $ x").unwrap();
         assert_eq!((edits.command, edits.reason), (None, None));
         assert!(edits.asks.ends_with("edits?"));

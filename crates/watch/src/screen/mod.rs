@@ -5,26 +5,26 @@
 //! ends a turn.
 
 mod approval;
-mod bottom;
-mod painted;
+mod debounce;
+mod layout;
 mod rules;
-mod steady;
+mod styled;
 
-pub use approval::Approval;
-pub use painted::{Painted, is_written, painted, plain, written};
-pub use rules::{RULES, Rule, Versions, read, read_painted};
-pub use steady::Steady;
+pub use approval::ScreenApproval;
+pub use debounce::FrameDebouncer;
+pub use rules::{RULES, ScreenRule, VersionRange, classify, classify_styled};
+pub use styled::{StyledLine, draft_text, is_draft_of, parse_styles, strip_styles};
 
 /// The class of a screen, with the text to show to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    pub shown: Shown,
+pub struct ScreenReading {
+    pub kind: ScreenKind,
     /// The lines of a dialog, as shown on the screen.
     pub lines: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ScreenKind {
     /// May Codex work in this directory?
     Trust,
     /// May unreviewed hooks run?
@@ -50,7 +50,7 @@ pub enum Shown {
     Nothing,
 }
 
-impl Shown {
+impl ScreenKind {
     /// Whether keys would answer a dialog.
     pub fn is_dialog(self) -> bool {
         match self {

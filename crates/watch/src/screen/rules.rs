@@ -1,17 +1,17 @@
 //! The rules: the text that identifies each dialog, and the versions of Codex with that text.
 
-use super::bottom::{Dialog, composer, dialog, turn};
+use super::layout::{Dialog, composer, dialog, turn};
 use super::{
-    Reading, Shown,
-    painted::{Painted, text, written},
+    ScreenKind, ScreenReading,
+    styled::{StyledLine, draft_text, text},
 };
 
 /// A rule for a dialog. All its conditions must hold.
 #[derive(Debug)]
-pub struct Rule {
+pub struct ScreenRule {
     pub name: &'static str,
-    pub shown: Shown,
-    pub versions: Versions,
+    pub kind: ScreenKind,
+    pub versions: VersionRange,
     /// The start of a line above the choices.
     title: Option<&'static str>,
     /// The starts of the first choices.
@@ -22,94 +22,94 @@ pub struct Rule {
 
 /// A version range: inclusive start, exclusive end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Versions {
+pub struct VersionRange {
     pub from: (u64, u64),
     pub before: Option<(u64, u64)>,
 }
 
-const ALL: Versions = Versions { from: (0, 0), before: None };
+const ALL: VersionRange = VersionRange { from: (0, 0), before: None };
 /// With the layout observed in 0.166.
-const NEW: Versions = Versions { from: (0, 108), before: None };
+const NEW: VersionRange = VersionRange { from: (0, 108), before: None };
 /// With the layout observed in 0.107.
-const OLD: Versions = Versions { from: (0, 0), before: Some((0, 166)) };
+const OLD: VersionRange = VersionRange { from: (0, 0), before: Some((0, 166)) };
 
 /// The rules, in order of precedence.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[ScreenRule] = &[
+    ScreenRule {
         name: "trust",
-        shown: Shown::Trust,
+        kind: ScreenKind::Trust,
         versions: NEW,
         title: Some("Trust this folder?"),
         choices: &["Trust and continue", "Quit"],
         hint: "enter continue",
     },
-    Rule {
+    ScreenRule {
         name: "trust-0.107",
-        shown: Shown::Trust,
+        kind: ScreenKind::Trust,
         versions: OLD,
         title: Some("Do you trust the contents of this directory?"),
         choices: &["Yes, continue", "No, quit"],
         hint: "press enter to continue",
     },
-    Rule {
+    ScreenRule {
         name: "hook-trust",
-        shown: Shown::HookTrust,
+        kind: ScreenKind::HookTrust,
         versions: NEW,
         title: Some("Hooks need review"),
         choices: &["Review hooks", "Trust all"],
         hint: "enter confirm",
     },
-    Rule {
+    ScreenRule {
         name: "login",
-        shown: Shown::Login,
+        kind: ScreenKind::Login,
         versions: ALL,
         title: None,
         choices: &["Sign in with ChatGPT"],
         hint: "press enter to continue",
     },
-    Rule {
+    ScreenRule {
         name: "update",
-        shown: Shown::Update,
+        kind: ScreenKind::Update,
         versions: ALL,
         title: None,
         choices: &["Update now", "Skip"],
         hint: "enter",
     },
-    Rule {
+    ScreenRule {
         name: "model-migration",
-        shown: Shown::ModelMigration,
+        kind: ScreenKind::ModelMigration,
         versions: ALL,
         title: None,
         choices: &["Try new model", "Use existing model"],
         hint: "confirm",
     },
-    Rule {
+    ScreenRule {
         name: "approval",
-        shown: Shown::Approval,
+        kind: ScreenKind::Approval,
         versions: ALL,
         title: None,
         choices: &["Yes"],
         hint: "press enter to confirm or esc to cancel",
     },
-    Rule {
+    ScreenRule {
         name: "question",
-        shown: Shown::Question,
+        kind: ScreenKind::Question,
         versions: ALL,
         title: Some("Question "),
         choices: &[],
         hint: "to submit answer",
     },
-    Rule {
+    ScreenRule {
         name: "question-one-of-several",
-        shown: Shown::Question,
+        kind: ScreenKind::Question,
         versions: ALL,
         title: Some("Question "),
         choices: &[],
         hint: "esc to interrupt",
     },
-    Rule {
+    ScreenRule {
         name: "plan",
-        shown: Shown::Plan,
+        kind: ScreenKind::Plan,
         versions: ALL,
         title: Some("Implement this plan?"),
         choices: &["Yes, implement this plan"],
@@ -119,43 +119,47 @@ pub const RULES: &[Rule] = &[
 
 /// Classifies a screen of a Codex version, given as its first two numbers; without a version, all
 /// rules apply.
-pub fn read(screen: &[String], version: Option<(u64, u64)>) -> Reading {
+pub fn classify(screen: &[String], version: Option<(u64, u64)>) -> ScreenReading {
     if let Some(found) = dialog(screen) {
-        let shown = known(&found, version).unwrap_or(Shown::UnknownDialog);
-        return Reading { shown, lines: found.lines.to_vec() };
+        let shown = match_rule(&found, version).unwrap_or(ScreenKind::UnknownDialog);
+        return ScreenReading { kind: shown, lines: found.lines.to_vec() };
     }
     let shown = match composer(screen).map(|row| turn(screen, row)) {
-        Some(Some(words)) if words.starts_with("Reconnecting") => Shown::Retrying,
-        Some(Some(_)) => Shown::Working,
-        Some(None) => Shown::Composer,
-        None => Shown::Nothing,
+        Some(Some(words)) if words.starts_with("Reconnecting") => ScreenKind::Retrying,
+        Some(Some(_)) => ScreenKind::Working,
+        Some(None) => ScreenKind::Composer,
+        None => ScreenKind::Nothing,
     };
-    Reading { shown, lines: Vec::new() }
+    ScreenReading { kind: shown, lines: Vec::new() }
 }
 
 /// Classifies a screen with character attributes, which also show the unsent text at the prompt.
-pub fn read_painted(screen: &[Painted], version: Option<(u64, u64)>) -> Reading {
+pub fn classify_styled(screen: &[StyledLine], version: Option<(u64, u64)>) -> ScreenReading {
     let plain: Vec<String> = screen.iter().map(text).collect();
-    let reading = read(&plain, version);
-    let prompts = matches!(reading.shown, Shown::Composer | Shown::Nothing);
-    let drafted = || written(screen).is_some_and(|written| !written.is_empty());
-    if prompts && drafted() { Reading { shown: Shown::Draft, lines: Vec::new() } } else { reading }
+    let reading = classify(&plain, version);
+    let prompts = matches!(reading.kind, ScreenKind::Composer | ScreenKind::Nothing);
+    let drafted = || draft_text(screen).is_some_and(|written| !written.is_empty());
+    if prompts && drafted() {
+        ScreenReading { kind: ScreenKind::Draft, lines: Vec::new() }
+    } else {
+        reading
+    }
 }
 
-fn known(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<Shown> {
-    let fits = |rule: &&Rule| {
-        version.is_none_or(|version| rule.versions.hold(version)) && rule.fits(dialog)
+fn match_rule(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<ScreenKind> {
+    let fits = |rule: &&ScreenRule| {
+        version.is_none_or(|version| rule.versions.contains(version)) && rule.fits(dialog)
     };
-    RULES.iter().find(fits).map(|rule| rule.shown)
+    RULES.iter().find(fits).map(|rule| rule.kind)
 }
 
-impl Versions {
-    fn hold(self, version: (u64, u64)) -> bool {
+impl VersionRange {
+    fn contains(self, version: (u64, u64)) -> bool {
         version >= self.from && self.before.is_none_or(|before| version < before)
     }
 }
 
-impl Rule {
+impl ScreenRule {
     fn fits(&self, dialog: &Dialog<'_>) -> bool {
         let has_title = |title: &str| dialog.above.iter().any(|line| line.starts_with(title));
         let mut pairs = self.choices.iter().zip(&dialog.choices);

@@ -4,12 +4,12 @@
 //! Any program in a terminal can write all of this. It may request the user's attention and
 //! withdraw that; it never ends a turn.
 
-mod scan;
+mod escape_scanner;
 mod screen;
 mod title;
-mod writes;
+mod write_events;
 
-pub use scan::{AgentState, Blocked, Heard, Scanner, Signal};
-pub use screen::{MOST_COLUMNS, MOST_ROWS, Screen};
+pub use escape_scanner::{AgentState, BlockedReason, ScannedSignal, Scanner, TerminalSignal};
+pub use screen::{MAX_COLUMNS, MAX_ROWS, TerminalScreen};
 pub use title::{TitleState, title_state};
-pub use writes::{WriteTicket, Writes};
+pub use write_events::{WriteQueue, WriteTicket};

@@ -2,18 +2,18 @@
 
 use std::num::NonZeroU16;
 
-use crate::screen::Painted;
+use crate::screen::StyledLine;
 
 /// The largest supported screen.
-pub const MOST_ROWS: u16 = 500;
-pub const MOST_COLUMNS: u16 = 1000;
+pub const MAX_ROWS: u16 = 500;
+pub const MAX_COLUMNS: u16 = 1000;
 
 /// A screen of bounded size, without scrollback.
-pub struct Screen {
+pub struct TerminalScreen {
     parser: vt100::Parser,
 }
 
-impl Screen {
+impl TerminalScreen {
     /// Returns an empty screen; larger sizes are clamped.
     pub fn new(rows: u16, columns: u16) -> Self {
         let (rows, columns) = bounded(rows, columns);
@@ -39,14 +39,14 @@ impl Screen {
     }
 
     /// Returns the lines with character attributes.
-    pub fn painted(&self) -> Vec<Painted> {
+    pub fn styled_lines(&self) -> Vec<StyledLine> {
         let screen = self.parser.screen();
         let (rows, columns) = screen.size();
         (0..rows.get()).map(|row| painted(screen, row, columns.get())).collect()
     }
 
     /// Whether the program accepts bracketed paste.
-    pub fn takes_pastes(&self) -> bool {
+    pub fn accepts_paste(&self) -> bool {
         self.parser.screen().bracketed_paste()
     }
 
@@ -57,15 +57,15 @@ impl Screen {
     }
 }
 
-impl std::fmt::Debug for Screen {
+impl std::fmt::Debug for TerminalScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Screen").field("lines", &self.lines()).finish()
     }
 }
 
 /// Returns the characters of one line. A wide character occupies the first of its two cells.
-fn painted(screen: &vt100::Screen, row: u16, columns: u16) -> Painted {
-    let mut line = Painted::with_capacity(columns.into());
+fn painted(screen: &vt100::Screen, row: u16, columns: u16) -> StyledLine {
+    let mut line = StyledLine::with_capacity(columns.into());
     let cells = (0..columns).filter_map(|column| screen.cell(row, column));
     for cell in cells.filter(|cell| !cell.is_wide_continuation()) {
         match cell.contents() {
@@ -78,7 +78,7 @@ fn painted(screen: &vt100::Screen, row: u16, columns: u16) -> Painted {
 
 fn bounded(rows: u16, columns: u16) -> (NonZeroU16, NonZeroU16) {
     let bounded = |size: u16, most: u16| NonZeroU16::new(size.min(most)).unwrap_or(NonZeroU16::MIN);
-    (bounded(rows, MOST_ROWS), bounded(columns, MOST_COLUMNS))
+    (bounded(rows, MAX_ROWS), bounded(columns, MAX_COLUMNS))
 }
 
 #[cfg(test)]
@@ -86,29 +86,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drawing_characters_take_nothing_away() {
-        let mut screen = Screen::new(4, 20);
+    fn box_characters_are_kept() {
+        let mut screen = TerminalScreen::new(4, 20);
         screen.feed("╭──────╮\r\n│ text │ a│b\r\n╰──────╯ ─── end".as_bytes());
         assert_eq!(screen.lines(), ["╭──────╮", "│ text │ a│b", "╰──────╯ ─── end", ""]);
     }
 
     #[test]
-    fn what_is_dim_is_known_from_what_is_not() {
-        let mut screen = Screen::new(1, 6);
+    fn dim_text_is_marked() {
+        let mut screen = TerminalScreen::new(1, 6);
         screen.feed("\u{1b}[1m›\u{1b}[0m \u{1b}[2mA\u{1b}[22m漢".as_bytes());
-        let dim: Vec<(char, bool)> = screen.painted().remove(0);
+        let dim: Vec<(char, bool)> = screen.styled_lines().remove(0);
         assert_eq!(dim[..4], [('›', false), (' ', false), ('A', true), ('漢', false)]);
     }
 
     #[test]
-    fn a_screen_has_bounded_size_whatever_is_asked_for_and_drawn() {
-        let mut screen = Screen::new(u16::MAX, 0);
+    fn screen_size_is_bounded() {
+        let mut screen = TerminalScreen::new(u16::MAX, 0);
         screen.feed("a\r\n".repeat(5000).as_bytes());
-        assert_eq!(screen.lines().len(), usize::from(MOST_ROWS));
+        assert_eq!(screen.lines().len(), usize::from(MAX_ROWS));
         screen.resize(2, u16::MAX);
         screen.feed(b"\x1b[8;9999;9999t\x1b[2J\x1b[H\x1b[?2004hb");
         assert_eq!(screen.lines(), ["b", ""]);
-        assert!(screen.takes_pastes());
+        assert!(screen.accepts_paste());
         assert_eq!(screen.cursor(), Some((0, 1)));
     }
 }

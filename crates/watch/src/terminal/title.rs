@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_that_codex_was_seen_with() {
+    fn observed_codex_titles_are_parsed() {
         let seen = [
             ("d1", TitleState::Unmarked),
             ("", TitleState::Unmarked),

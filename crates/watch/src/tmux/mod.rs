@@ -5,7 +5,7 @@
 //! runs the user's hooks.
 
 mod pane;
-mod run;
+mod server;
 
-pub use pane::{Pane, PaneId, SessionId};
-pub use run::{Error, Server, is_own_socket, socket_directory, sockets};
+pub use pane::{PaneId, PaneListing, TmuxSessionId};
+pub use server::{Error, TmuxServer, is_own_socket, socket_directory, sockets};

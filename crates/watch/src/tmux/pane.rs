@@ -9,7 +9,7 @@ pub struct PaneId(String);
 
 /// A session's id, `$0`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(String);
+pub struct TmuxSessionId(String);
 
 impl PaneId {
     pub fn parse(text: &str) -> Option<Self> {
@@ -21,7 +21,7 @@ impl PaneId {
     }
 }
 
-impl SessionId {
+impl TmuxSessionId {
     pub fn parse(text: &str) -> Option<Self> {
         is_id(text, '$').then(|| Self(text.to_owned()))
     }
@@ -37,7 +37,7 @@ impl fmt::Display for PaneId {
     }
 }
 
-impl fmt::Display for SessionId {
+impl fmt::Display for TmuxSessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -50,9 +50,9 @@ fn is_id(text: &str, sign: char) -> bool {
 
 /// A pane. A dead one does not reliably show how its program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pane {
+pub struct PaneListing {
     pub id: PaneId,
-    pub session: SessionId,
+    pub session: TmuxSessionId,
     pub session_name: String,
     /// The pid of the server: another one on the same socket has other panes with the same ids.
     pub server: u32,
@@ -71,7 +71,7 @@ pub struct Pane {
     pub title: String,
 }
 
-impl Pane {
+impl PaneListing {
     /// The requested fields; those with arbitrary content come last.
     pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
         #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{pid}\t#{pane_tty}\t#{session_name}\t#{pane_title}";
@@ -81,7 +81,7 @@ impl Pane {
         let mut next = || fields.next();
         Some(Self {
             id: PaneId::parse(next()?)?,
-            session: SessionId::parse(next()?)?,
+            session: TmuxSessionId::parse(next()?)?,
             pid: next()?.parse().ok()?,
             dead: next()? == "1",
             dead_status: next()?.parse().ok(),
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_hostile_title_does_not_shift_the_fields() {
         let line = "%3\t$1\t77\t0\t\t1\t2\t40\t110\t55\t/dev/pts/3\tname\ta\tb\u{9b}c";
-        let pane = Pane::parse(line).unwrap();
+        let pane = PaneListing::parse(line).unwrap();
         assert_eq!((pane.id.as_str(), pane.session.as_str(), pane.pid), ("%3", "$1", 77));
         assert_eq!(
             (pane.dead, pane.dead_status, pane.in_mode, pane.clients),
@@ -120,6 +120,6 @@ mod tests {
         );
         assert_eq!((pane.session_name.as_str(), pane.title.as_str()), ("name", "abc"));
         assert_eq!((pane.server, pane.tty.to_str()), (55, Some("/dev/pts/3")));
-        assert_eq!(Pane::parse("%3\t$1\tx"), None);
+        assert_eq!(PaneListing::parse("%3\t$1\tx"), None);
     }
 }

@@ -2,108 +2,111 @@
 
 use provost_core::{
     lifecycle::State,
-    run::{Command, Ending, ReviewMode},
+    run::{ReviewMode, RunCommand, RunEnding},
     session::Session,
     verdict::CheckEnd,
 };
 
-use super::kit::{RunBench, given, with};
+use super::kit::{TestRun, planned_spec, with_planning};
 
-type Reach = fn(&mut RunBench);
-type Happening = Box<dyn FnOnce(&mut RunBench)>;
+type ReachPhase = fn(&mut TestRun);
+type NextStep = Box<dyn FnOnce(&mut TestRun)>;
 
 /// Every phase of a task or the queue, reached in a plan where task b depends on task a.
-const PHASES: [(&str, Reach); 9] = [
+const PHASES: [(&str, ReachPhase); 9] = [
     ("at work", |_| {}),
     ("in review", |bench| {
-        bench.on("a").works("a1");
+        bench.focus_task("a").finish_work("a1");
     }),
     ("queued", queued),
     ("merged together", |bench| {
         queued(bench);
-        bench.merges(&[("a", "m1")]);
+        bench.merge_batch(&[("a", "m1")]);
     }),
     ("proved", |bench| {
         queued(bench);
-        bench.merges(&[("a", "m1")]).merge_is("m1", CheckEnd::Exit(0));
+        bench.merge_batch(&[("a", "m1")]).check_merge("m1", CheckEnd::Exit(0));
     }),
     ("given back", |bench| {
         queued(bench);
-        bench.conflicts(&[], &["a"]);
+        bench.merge_with_conflicts(&[], &["a"]);
     }),
     ("brought", |bench| {
         queued(bench);
-        bench.comes_in("a");
+        bench.integrate_task("a");
     }),
     ("continued", |bench| {
         queued(bench);
-        bench.comes_in("a").brings("b");
+        bench.integrate_task("a").finish_worktree_move("b");
     }),
     ("failed", |bench| {
-        bench.on("a").fails();
+        bench.focus_task("a").fail_session();
     }),
 ];
 
-fn queued(bench: &mut RunBench) {
-    bench.on("a").works("a1").on("a").reviews("a1", Vec::new());
+fn queued(bench: &mut TestRun) {
+    bench.focus_task("a").finish_work("a1").focus_task("a").finish_review("a1", Vec::new());
 }
 
-fn bench() -> RunBench {
-    let mut spec = given(&[("a", &[]), ("b", &["a"]), ("slow", &[])]);
+fn bench() -> TestRun {
+    let mut spec = planned_spec(&[("a", &[]), ("b", &["a"]), ("slow", &[])]);
     spec.reviews.task = ReviewMode::Report;
-    RunBench::open(spec)
+    TestRun::open(spec)
 }
 
 #[test]
-fn everybody_is_told_at_once_and_the_run_is_sealed_with_the_last() {
+fn cancel_stops_all_sessions_then_seals_once() {
     for (phase, reach) in PHASES {
         let mut bench = bench();
         reach(&mut bench);
-        bench.on("slow").start().cancel();
+        bench.focus_task("slow").start().cancel();
         let decided = |session: &Session| session.attempt().is_decided();
         let live: Vec<_> = bench.run.live().map(|one| one.id).collect();
         assert!(live.iter().all(|id| decided(&bench.sessions[id])), "{phase}");
-        assert!(!bench.run.is_sealed() && bench.owed().is_empty(), "{phase}");
+        assert!(!bench.run.is_sealed() && bench.pending_effects().is_empty(), "{phase}");
         bench.end_all();
-        assert_eq!(bench.ending(), Ending::Cancelled, "{phase}");
-        assert_eq!(bench.count("run.sealed"), 1, "{phase}");
-        assert!(bench.run.errand(1).is_none() || bench.owed().is_empty(), "{phase}");
-        bench.pass(100_000);
-        assert!(bench.owed().is_empty() && !bench.run.is_live(), "{phase}");
+        assert_eq!(bench.ending(), RunEnding::Cancelled, "{phase}");
+        assert_eq!(bench.count_events("run.sealed"), 1, "{phase}");
+        assert!(
+            bench.run.worktree_move(1).is_none() || bench.pending_effects().is_empty(),
+            "{phase}"
+        );
+        bench.advance_clock(100_000);
+        assert!(bench.pending_effects().is_empty() && !bench.run.is_live(), "{phase}");
     }
 }
 
 #[test]
-fn a_run_that_was_cancelled_at_any_phase_is_resumed_to_its_end() {
+fn run_cancelled_in_any_phase_resumes_to_success() {
     for (phase, reach) in PHASES {
         let mut bench = bench();
         reach(&mut bench);
-        bench.on("slow").start().cancel().end_all().tell(Command::Resume);
+        bench.focus_task("slow").start().cancel().end_all().apply(RunCommand::Resume);
         for _ in 0..40 {
-            let Some(step) = next(&bench) else { break };
+            let Some(step) = next_step(&bench) else { break };
             step(&mut bench);
         }
         let head = bench.run.head.as_ref().expect("there is work").tree.0.clone();
-        bench.landed(&head);
-        assert_eq!(bench.ending(), Ending::Succeeded, "{phase}");
+        bench.land(&head);
+        assert_eq!(bench.ending(), RunEnding::Succeeded, "{phase}");
         assert_eq!(bench.run.legs.len(), 2, "{phase}");
     }
 }
 
 /// Returns the next step of a run in which everything succeeds.
-fn next(bench: &RunBench) -> Option<Happening> {
-    let owed = bench.owed();
+fn next_step(bench: &TestRun) -> Option<NextStep> {
+    let owed = bench.pending_effects();
     let starts = |what: &str| owed.iter().any(|key| key.starts_with(what));
     let graph = bench.run.graph.as_ref().expect("it is there");
-    if let Some((plan, _)) = graph.tasks().find(|(_, task)| task.phase.word() == "starting") {
+    if let Some((plan, _)) = graph.tasks().find(|(_, task)| task.phase.as_str() == "starting") {
         let name = plan.id.to_string();
         return Some(Box::new(move |bench| {
-            bench.brings(&name);
+            bench.finish_worktree_move(&name);
         }));
     }
     if let Some(one) = bench.run.live().next() {
-        let (id, no, review) = (one.id, bench.log.len(), one.stage.word() == "task_review");
-        let checks = one.stage.word() == "tasks";
+        let (id, no, review) = (one.id, bench.log.len(), one.stage.as_str() == "task_review");
+        let checks = one.stage.as_str() == "tasks";
         let head = one.task.as_ref().and_then(|task| graph.task(task)?.head.clone());
         return Some(Box::new(move |bench| {
             bench.focus = Some(id);
@@ -119,10 +122,12 @@ fn next(bench: &RunBench) -> Option<Happening> {
                         .tree
                         .0
                         .clone();
-                    bench.merge_is(&tree, CheckEnd::Exit(0))
+                    bench.check_merge(&tree, CheckEnd::Exit(0))
                 }
-                (false, true) => bench.reviews(&head.expect("it is there").tree.0, Vec::new()),
-                (false, false) => bench.works(&format!("t{no}")),
+                (false, true) => {
+                    bench.finish_review(&head.expect("it is there").tree.0, Vec::new())
+                }
+                (false, false) => bench.finish_work(&format!("t{no}")),
             };
         }));
     }
@@ -133,21 +138,22 @@ fn next(bench: &RunBench) -> Option<Happening> {
             let trees: Vec<String> = (0..waiting.len()).map(|at| format!("m{no}-{at}")).collect();
             let links = waiting.iter().zip(&trees);
             let links: Vec<_> = links.map(|(id, tree)| (id.as_str(), tree.as_str())).collect();
-            bench.merges(&links);
+            bench.merge_batch(&links);
         }));
     }
-    starts("integrate").then(|| -> Happening {
+    starts("integrate").then(|| -> NextStep {
         Box::new(|bench| {
-            bench.integrates();
+            bench.integrate();
         })
     })
 }
 
 #[test]
-fn a_plan_that_waits_for_a_person_may_be_cancelled() {
-    let mut bench = RunBench::open(with(given(&[("a", &[])]), |all| all.approve = true));
+fn plan_awaiting_approval_can_be_cancelled() {
+    let mut bench =
+        TestRun::open(with_planning(planned_spec(&[("a", &[])]), |all| all.approve = true));
     bench.cancel();
-    assert_eq!((bench.ending(), bench.run.sessions.len()), (Ending::Cancelled, 0));
-    bench.tell(Command::Resume).tell(Command::ApprovePlan);
-    assert_eq!((bench.at_work(), bench.state(1)), (vec!["a".to_owned()], State::Working));
+    assert_eq!((bench.ending(), bench.run.sessions.len()), (RunEnding::Cancelled, 0));
+    bench.apply(RunCommand::Resume).apply(RunCommand::ApprovePlan);
+    assert_eq!((bench.working_names(), bench.state(1)), (vec!["a".to_owned()], State::Working));
 }

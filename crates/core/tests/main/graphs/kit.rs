@@ -2,11 +2,14 @@
 
 use provost_core::{
     plan::{Plan, PlanTask, TaskId},
-    run::{Command, Conflict, Effect, Event, Link, Phase, Planning, RunSpec, Stage, Task},
+    run::{
+        BatchLink, Event, MergeConflict, PlanningSpec, RunCommand, RunEffect, RunSpec, RunStage,
+        TaskPhase, TaskState,
+    },
     verdict::CheckEnd,
 };
 
-pub(crate) use crate::runs::kit::RunBench;
+pub(crate) use crate::runs::kit::TestRun;
 use crate::{kit::snapshot, runs::kit::run_spec};
 
 pub(crate) fn id(id: &str) -> TaskId {
@@ -31,30 +34,33 @@ pub(crate) fn plan(tasks: &[(&str, &[&str])]) -> Plan {
 }
 
 /// A run with a given plan, eight parallel agents and one check.
-pub(crate) fn given(tasks: &[(&str, &[&str])]) -> RunSpec {
+pub(crate) fn planned_spec(tasks: &[(&str, &[&str])]) -> RunSpec {
     let given = Some(plan(tasks));
-    RunSpec { planning: Planning { given, parallel: 8, ..Planning::default() }, ..run_spec() }
+    RunSpec {
+        planning: PlanningSpec { given, parallel: 8, ..PlanningSpec::default() },
+        ..run_spec()
+    }
 }
 
 /// Changes the planning settings, such as parallel agents, batch size or retries.
-pub(crate) fn with(spec: RunSpec, change: impl FnOnce(&mut Planning)) -> RunSpec {
+pub(crate) fn with_planning(spec: RunSpec, change: impl FnOnce(&mut PlanningSpec)) -> RunSpec {
     let mut spec = spec;
     change(&mut spec.planning);
     spec
 }
 
-impl RunBench {
-    pub(crate) fn task(&self, name: &str) -> &Task {
+impl TestRun {
+    pub(crate) fn task(&self, name: &str) -> &TaskState {
         let graph = self.run.graph.as_ref().expect("the tasks are worked on");
         graph.task(&id(name)).expect("the plan has it")
     }
 
-    pub(crate) fn word(&self, name: &str) -> &'static str {
-        self.task(name).phase.word()
+    pub(crate) fn phase_name(&self, name: &str) -> &'static str {
+        self.task(name).phase.as_str()
     }
 
     /// Focuses the session that works on a task; later calls act on it.
-    pub(crate) fn on(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn focus_task(&mut self, name: &str) -> &mut Self {
         let session = self.task(name).session();
         self.focus = Some(session.unwrap_or_else(|| panic!("no session works on {name}")));
         assert!(self.run.live().any(|one| Some(one.id) == self.focus), "{name}'s session ended");
@@ -62,10 +68,10 @@ impl RunBench {
     }
 
     /// Returns the names of the tasks in progress; sessions without a task appear by their stage.
-    pub(crate) fn at_work(&self) -> Vec<String> {
+    pub(crate) fn working_names(&self) -> Vec<String> {
         let named = self.run.live().map(|one| match &one.task {
             Some(task) => task.to_string(),
-            None => one.stage.word().to_owned(),
+            None => one.stage.as_str().to_owned(),
         });
         let mut named: Vec<String> = named.collect();
         named.sort();
@@ -73,13 +79,14 @@ impl RunBench {
     }
 
     /// Builds the result of the pending merge: the merged tasks, each with its tree, and the conflicting ones.
-    pub(crate) fn batch_merged(&self, links: &[(&str, &str)], conflicts: &[&str]) -> Command {
+    pub(crate) fn batch_merged(&self, links: &[(&str, &str)], conflicts: &[&str]) -> RunCommand {
         let owed = self.run.effects().into_iter().find_map(|effect| {
-            if let Effect::MergeBatch { batch, .. } = effect { Some(batch) } else { None }
+            if let RunEffect::MergeBatch { batch, .. } = effect { Some(batch) } else { None }
         });
         let onto = self.run.base().clone();
-        let links = links.iter().map(|(name, tree)| Link { task: id(name), merge: snapshot(tree) });
-        let met = conflicts.iter().map(|name| Conflict {
+        let links =
+            links.iter().map(|(name, tree)| BatchLink { task: id(name), merge: snapshot(tree) });
+        let met = conflicts.iter().map(|name| MergeConflict {
             task: id(name),
             work: self.task(name).head.as_ref().expect("it left work").commit.clone(),
             onto: onto.commit.clone(),
@@ -87,67 +94,71 @@ impl RunBench {
             files: vec![format!("src/{name}.rs")],
         });
         let (links, conflicts) = (links.collect(), met.collect());
-        Command::BatchMerged { batch: owed.expect("a merge is pending"), onto, links, conflicts }
+        RunCommand::BatchMerged { batch: owed.expect("a merge is pending"), onto, links, conflicts }
     }
 
-    pub(crate) fn merges(&mut self, links: &[(&str, &str)]) -> &mut Self {
+    pub(crate) fn merge_batch(&mut self, links: &[(&str, &str)]) -> &mut Self {
         let merged = self.batch_merged(links, &[]);
-        self.tell(merged)
+        self.apply(merged)
     }
 
-    pub(crate) fn conflicts(&mut self, links: &[(&str, &str)], conflicts: &[&str]) -> &mut Self {
+    pub(crate) fn merge_with_conflicts(
+        &mut self,
+        links: &[(&str, &str)],
+        conflicts: &[&str],
+    ) -> &mut Self {
         let merged = self.batch_merged(links, conflicts);
-        self.tell(merged)
+        self.apply(merged)
     }
 
     /// Finishes the check of the merged batch with `end`.
-    pub(crate) fn merge_is(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
-        let checking = self.run.live().find(|one| one.stage == Stage::Tasks);
+    pub(crate) fn check_merge(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
+        let checking = self.run.live().find(|one| one.stage == RunStage::Tasks);
         self.focus = Some(checking.expect("what was merged is checked").id);
-        self.is_checked(tree, end)
+        self.finish_check(tree, end)
     }
 
-    pub(crate) fn integrated(&self) -> Command {
+    pub(crate) fn integrated(&self) -> RunCommand {
         let owed = self.run.effects().into_iter().find_map(|effect| match effect {
-            Effect::Integrate { batch, len, .. } => Some(Command::Integrated { batch, len }),
-            Effect::TakeHead(_)
-            | Effect::Bring { .. }
-            | Effect::MergeBatch { .. }
-            | Effect::Land { .. }
-            | Effect::WatchPull { .. }
-            | Effect::LookLanded { .. }
-            | Effect::RunHook(_)
-            | Effect::WriteCard { .. } => None,
+            RunEffect::Integrate { batch, len, .. } => Some(RunCommand::Integrated { batch, len }),
+            RunEffect::CommitLeftovers(_)
+            | RunEffect::MoveWorktree { .. }
+            | RunEffect::MergeBatch { .. }
+            | RunEffect::Land { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::CheckLanded { .. }
+            | RunEffect::RunHook(_)
+            | RunEffect::WriteReport { .. } => None,
         });
         owed.expect("an integration is pending")
     }
 
-    pub(crate) fn integrates(&mut self) -> &mut Self {
+    pub(crate) fn integrate(&mut self) -> &mut Self {
         let integrated = self.integrated();
-        self.tell(integrated)
+        self.apply(integrated)
     }
 
     /// Merges, checks and integrates a finished task alone, with the tree of its head.
-    pub(crate) fn comes_in(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn integrate_task(&mut self, name: &str) -> &mut Self {
         let tree = self.task(name).head.as_ref().expect("it left work").tree.0.clone();
-        self.merges(&[(name, &tree)]);
-        if self.at_work().contains(&"tasks".to_owned()) {
-            self.merge_is(&tree, CheckEnd::Exit(0));
+        self.merge_batch(&[(name, &tree)]);
+        if self.working_names().contains(&"tasks".to_owned()) {
+            self.check_merge(&tree, CheckEnd::Exit(0));
         }
-        self.integrates()
+        self.integrate()
     }
 
     /// Returns the number of a task's pending worktree move.
-    pub(crate) fn errand(&self, name: &str) -> u32 {
-        let Phase::Bringing(errand) = &self.task(name).phase else {
-            panic!("{name} is {}", self.word(name))
+    pub(crate) fn worktree_move_no(&self, name: &str) -> u32 {
+        let TaskPhase::Bringing(errand) = &self.task(name).phase else {
+            panic!("{name} is {}", self.phase_name(name))
         };
         errand.no
     }
 
-    pub(crate) fn brings(&mut self, name: &str) -> &mut Self {
-        let no = self.errand(name);
-        self.tell(Command::ErrandDone { no })
+    pub(crate) fn finish_worktree_move(&mut self, name: &str) -> &mut Self {
+        let no = self.worktree_move_no(name);
+        self.apply(RunCommand::WorktreeMoved { no })
     }
 
     /// Ends all live sessions.
@@ -159,7 +170,7 @@ impl RunBench {
         self
     }
 
-    pub(crate) fn count(&self, kind: &str) -> usize {
+    pub(crate) fn count_events(&self, kind: &str) -> usize {
         self.log.iter().filter(|(_, event): &&(_, Event)| event.kind().0 == kind).count()
     }
 }

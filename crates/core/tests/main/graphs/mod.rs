@@ -3,11 +3,11 @@
 mod budget;
 mod cancel;
 mod decisions;
-mod failing;
+mod failed_tasks;
 mod kit;
-mod late;
+mod late_results;
 mod planning;
 mod queue;
-mod returning;
+mod returned_tasks;
 mod reviews;
 mod scheduling;

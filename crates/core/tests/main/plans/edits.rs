@@ -1,6 +1,6 @@
 //! Plan edits, and why they are rejected.
 
-use provost_core::plan::{EditFault, Fault, MAX_EDITS, MAX_TASKS, Plan, PlanEdit, Refusal};
+use provost_core::plan::{EditFault, EditRefusal, MAX_EDITS, MAX_TASKS, Plan, PlanEdit, PlanFault};
 use serde_json::json;
 
 use super::kit::{diamond, id, ids, plan, task};
@@ -33,11 +33,11 @@ fn title(name: &str, title: &str) -> PlanEdit {
 }
 
 fn refused(edits: &[PlanEdit]) -> EditFault {
-    diamond().edited(edits).expect_err("the edits are refused")
+    diamond().apply_edits(edits).expect_err("the edits are refused")
 }
 
 #[test]
-fn edits_are_made_one_after_the_other() {
+fn edits_apply_in_order() {
     let edits = [
         add("e", &["d"]),
         release("d", "c"),
@@ -46,17 +46,17 @@ fn edits_are_made_one_after_the_other() {
         title("b", "Another title"),
         add("c", &["e"]),
     ];
-    let edited = diamond().edited(&edits).unwrap();
+    let edited = diamond().apply_edits(&edits).unwrap();
     assert_eq!(ids(&edited), ["a", "b", "d", "e", "c"]);
     assert_eq!(edited.get(&id("e")).unwrap().after, [id("d"), id("a")]);
     assert_eq!(edited.get(&id("d")).unwrap().after, [id("b")]);
     let changed = edited.get(&id("b")).unwrap();
     assert_eq!((changed.title.as_str(), changed.instruction.as_str()), ("Another title", "Do b."));
-    assert_eq!(diamond().edited(&[]), Ok(diamond()));
+    assert_eq!(diamond().apply_edits(&[]), Ok(diamond()));
 }
 
 #[test]
-fn every_text_can_be_changed_and_the_dependencies_stay() {
+fn change_edits_texts_and_keeps_dependencies() {
     let mut other = task("d", &["b", "c"]);
     other.title = "2".to_owned();
     other.instruction = "3".to_owned();
@@ -71,11 +71,11 @@ fn every_text_can_be_changed_and_the_dependencies_stay() {
         checks: Some(other.checks.clone()),
         scope: Some(other.scope.clone()),
     };
-    assert_eq!(diamond().edited(&[change]).unwrap().get(&id("d")), Some(&other));
+    assert_eq!(diamond().apply_edits(&[change]).unwrap().get(&id("d")), Some(&other));
 }
 
 #[test]
-fn the_fault_names_the_edit_and_why() {
+fn edit_fault_names_edit_and_reason() {
     let cases = [
         vec![remove("x")],
         vec![title("a", "New"), depend("a", "x")],
@@ -116,42 +116,45 @@ fn the_fault_names_the_edit_and_why() {
 }
 
 #[test]
-fn e1_the_last_task_cannot_be_removed() {
+fn e1_last_task_cannot_be_removed() {
     let one = plan(&[("a", &[])]);
-    let why = Refusal::Last { id: id("a") };
-    assert_eq!(one.edited(&[remove("a")]), Err(EditFault { no: 1, why }));
-    assert_eq!(ids(&one.edited(&[add("b", &[]), remove("a")]).unwrap()), ["b"]);
+    let why = EditRefusal::Last { id: id("a") };
+    assert_eq!(one.apply_edits(&[remove("a")]), Err(EditFault { no: 1, why }));
+    assert_eq!(ids(&one.apply_edits(&[add("b", &[]), remove("a")]).unwrap()), ["b"]);
 }
 
 #[test]
-fn an_added_task_is_held_to_what_every_task_is() {
+fn added_task_is_validated() {
     let mut bad = task("e", &["a", "a"]);
     bad.title = "two\nlines".to_owned();
-    let Refusal::Faults(faults) = refused(&[PlanEdit::Add { task: bad }]).why else {
+    let EditRefusal::Faults(faults) = refused(&[PlanEdit::Add { task: bad }]).why else {
         panic!("the faults are listed");
     };
-    assert!(matches!(&faults[..], [Fault::NotOneLine { .. }, Fault::RepeatedDependency { .. }]));
+    assert!(matches!(
+        &faults[..],
+        [PlanFault::NotOneLine { .. }, PlanFault::RepeatedDependency { .. }]
+    ));
 }
 
 #[test]
-fn a_plan_does_not_grow_beyond_its_bound() {
+fn edits_respect_the_task_limit() {
     let tasks = (0..MAX_TASKS).map(|no| task(&format!("t{no}"), &[])).collect();
     let full = Plan::new(tasks).unwrap();
-    let beyond = Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS };
-    let why = Refusal::Faults(vec![beyond]);
-    assert_eq!(full.edited(&[add("one-more", &[])]), Err(EditFault { no: 1, why }));
-    assert!(full.edited(&[remove("t0"), add("one-more", &[])]).is_ok());
+    let beyond = PlanFault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS };
+    let why = EditRefusal::Faults(vec![beyond]);
+    assert_eq!(full.apply_edits(&[add("one-more", &[])]), Err(EditFault { no: 1, why }));
+    assert!(full.apply_edits(&[remove("t0"), add("one-more", &[])]).is_ok());
 }
 
 #[test]
-fn there_is_an_end_to_edits() {
+fn number_of_edits_is_limited() {
     let edits: Vec<_> = (0..=MAX_EDITS).map(|no| add(&format!("t{no}"), &[])).collect();
-    assert_eq!(refused(&edits).why, Refusal::TooMany { count: MAX_EDITS + 1 });
-    assert!(diamond().edited(&edits[..MAX_EDITS]).is_ok());
+    assert_eq!(refused(&edits).why, EditRefusal::TooMany { count: MAX_EDITS + 1 });
+    assert!(diamond().apply_edits(&edits[..MAX_EDITS]).is_ok());
 }
 
 #[test]
-fn e2_an_edit_is_stored_under_its_name_and_has_no_other_fields() {
+fn e2_edit_json_rejects_unknown_fields() {
     let edits = [
         (
             add("e", &[]),

@@ -1,76 +1,79 @@
 //! Every plan fault and its message.
 
 use provost_core::plan::{
-    Fault, MAX_ENTRIES, MAX_ENTRY, MAX_INSTRUCTION, MAX_PLANNED, MAX_TASKS, MAX_TITLE, MAX_TOLD,
-    Place, Plan, told,
+    FaultLocation, MAX_ENTRIES, MAX_ENTRY, MAX_INSTRUCTION, MAX_PLANNED, MAX_REPORTED, MAX_TASKS,
+    MAX_TITLE, Plan, PlanFault, format_faults,
 };
 use serde_json::{Value, json};
 
-use super::kit::{faults, id, said, task, told_of};
+use super::kit::{describe_faults, faults, id, task, task_json};
 
 fn with(field: &str, value: impl Into<Value>) -> Value {
-    let mut task = said("a");
+    let mut task = task_json("a");
     task[field] = value.into();
     task
 }
 
 fn without(field: &str) -> Value {
-    let mut task = said("a");
+    let mut task = task_json("a");
     task.as_object_mut().expect("it is an object").remove(field);
     task
 }
 
 #[test]
-fn e1_an_empty_plan_is_refused() {
-    assert_eq!(faults(&json!({"tasks": []})), [Fault::Empty]);
-    assert_eq!(Plan::new(Vec::new()), Err(vec![Fault::Empty]));
+fn e1_empty_plan_is_rejected() {
+    assert_eq!(faults(&json!({"tasks": []})), [PlanFault::Empty]);
+    assert_eq!(Plan::new(Vec::new()), Err(vec![PlanFault::Empty]));
     let stored = serde_json::from_value::<Plan>(json!({"tasks": []})).unwrap_err();
     assert!(stored.to_string().contains("the plan has no tasks: expected at least one"));
-    assert_eq!(told_of(&[json!({})]).len(), 3, "id, title and instruction are missed");
+    assert_eq!(describe_faults(&[json!({})]).len(), 3, "id, title and instruction are missed");
 }
 
 #[test]
-fn e2_a_plan_sets_no_status_counter_or_timestamp() {
+fn e2_plan_rejects_status_fields() {
     for field in ["status", "state", "done", "attempts", "started_at", "outcome", "Title"] {
         let task = faults(&json!({"tasks": [with(field, "done")]}));
-        let place = Place::Task(id("a"));
+        let place = FaultLocation::Task(id("a"));
         assert!(
-            matches!(&task[..], [Fault::ForeignField { place: at, field: told, .. }] if *at == place && told == field),
+            matches!(&task[..], [PlanFault::ForeignField { place: at, field: told, .. }] if *at == place && told == field),
             "{task:?}"
         );
-        let plan = faults(&json!({"tasks": [said("a")], field: true}));
-        assert!(matches!(&plan[..], [Fault::ForeignField { place: Place::Plan, .. }]), "{plan:?}");
+        let plan = faults(&json!({"tasks": [task_json("a")], field: true}));
+        assert!(
+            matches!(&plan[..], [PlanFault::ForeignField { place: FaultLocation::Plan, .. }]),
+            "{plan:?}"
+        );
     }
-    insta::assert_snapshot!(told_of(&[with("status", "done")])[0], @r#"task "a" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope"#);
+    insta::assert_snapshot!(describe_faults(&[with("status", "done")])[0], @r#"task "a" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope"#);
 }
 
 #[test]
-fn a_duplicate_is_refused() {
+fn duplicate_id_is_rejected() {
     assert_eq!(
-        faults(&json!({"tasks": [said("a"), said("b"), said("a"), said("a")]})),
-        [Fault::Duplicate { id: id("a"), count: 3 }]
+        faults(&json!({"tasks": [task_json("a"), task_json("b"), task_json("a"), task_json("a")]})),
+        [PlanFault::Duplicate { id: id("a"), count: 3 }]
     );
-    insta::assert_snapshot!(told_of(&[said("a"), said("a")])[0], @r#"the id "a" is given to 2 tasks: expected an id of its own for each"#);
+    insta::assert_snapshot!(describe_faults(&[task_json("a"), task_json("a")])[0], @r#"the id "a" is given to 2 tasks: expected an id of its own for each"#);
 }
 
 #[test]
-fn an_unknown_dependency_is_refused() {
-    insta::assert_snapshot!(told_of(&[with("after", json!(["b"]))])[0], @r#"task "a" is after "b", and no task has this id: expected ids of tasks in the plan"#);
+fn unknown_dependency_is_rejected() {
+    insta::assert_snapshot!(describe_faults(&[with("after", json!(["b"]))])[0], @r#"task "a" is after "b", and no task has this id: expected ids of tasks in the plan"#);
 }
 
 #[test]
-fn a_repeated_dependency_is_refused() {
+fn repeated_dependency_is_rejected() {
     assert_eq!(
         Plan::new(vec![task("a", &[]), task("b", &["a", "a"])]),
-        Err(vec![Fault::RepeatedDependency { task: id("b"), on: id("a") }])
+        Err(vec![PlanFault::RepeatedDependency { task: id("b"), on: id("a") }])
     );
 }
 
 #[test]
-fn a_cycle_is_refused_and_its_path_is_named() {
+fn cycle_is_rejected_with_its_path() {
     let of = |tasks: &[(&str, &[&str])]| {
         let tasks = tasks.iter().map(|(name, after)| task(name, after)).collect();
-        told(&Plan::new(tasks).unwrap_err())
+        format_faults(&Plan::new(tasks).unwrap_err())
     };
     insta::assert_snapshot!(of(&[("a", &["a"])]), @"- these tasks wait for each other, each for the next: a -> a: expected no cycle");
     insta::assert_snapshot!(of(&[("a", &["b"]), ("b", &["a"])]), @"- these tasks wait for each other, each for the next: a -> b -> a: expected no cycle");
@@ -81,46 +84,46 @@ fn a_cycle_is_refused_and_its_path_is_named() {
 }
 
 #[test]
-fn a_long_cycle_is_told_in_a_line() {
+fn long_cycle_is_abbreviated() {
     let name = |no: usize| format!("t{no}");
     let tasks = (0..MAX_TASKS).map(|no| task(&name(no), &[&name((no + 1) % MAX_TASKS)])).collect();
-    insta::assert_snapshot!(told(&Plan::new(tasks).unwrap_err()), @"- these tasks wait for each other, each for the next: t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> (9989 more) -> t9995 -> t9996 -> t9997 -> t9998 -> t9999 -> t0: expected no cycle");
+    insta::assert_snapshot!(format_faults(&Plan::new(tasks).unwrap_err()), @"- these tasks wait for each other, each for the next: t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> (9989 more) -> t9995 -> t9996 -> t9997 -> t9998 -> t9999 -> t0: expected no cycle");
 }
 
 #[test]
-fn too_many_tasks_are_refused() {
+fn too_many_tasks_are_rejected() {
     let name = |no: usize| format!("t{no}");
     let tasks = |count: usize| (0..count).map(|no| task(&name(no), &[])).collect::<Vec<_>>();
     assert_eq!(
         Plan::new(tasks(MAX_TASKS + 1)),
-        Err(vec![Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS }])
+        Err(vec![PlanFault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS }])
     );
     let planned = serde_json::to_value(Plan::new(tasks(MAX_PLANNED + 1)).unwrap()).unwrap();
-    let beyond = Fault::TooMany { count: MAX_PLANNED + 1, most: MAX_PLANNED };
+    let beyond = PlanFault::TooMany { count: MAX_PLANNED + 1, most: MAX_PLANNED };
     assert_eq!(Plan::parse_within(&planned, MAX_PLANNED), Err(vec![beyond.clone()]));
     let read = Plan::parse(&planned).unwrap();
-    assert_eq!(read.clone().within(MAX_PLANNED), Err(beyond));
-    assert_eq!(read.clone().within(MAX_PLANNED + 1), Ok(read));
+    assert_eq!(read.clone().limit_tasks(MAX_PLANNED), Err(beyond));
+    assert_eq!(read.clone().limit_tasks(MAX_PLANNED + 1), Ok(read));
 }
 
 #[test]
-fn an_id_that_is_none_is_refused() {
+fn invalid_id_is_rejected() {
     let long = "x".repeat(41);
     for bad in ["", "-a", "A", "a b", "a/b", "a.b", "ä", "a\n", &long] {
         assert!(bad.parse::<provost_core::plan::TaskId>().is_err(), "{bad:?}");
-        let told = told_of(&[with("id", bad)]);
+        let told = describe_faults(&[with("id", bad)]);
         assert!(told[0].starts_with("task number 1, in \"id\": "), "{told:?}");
     }
     for good in ["a", "0", "a-", "0-b-1", &long[..40]] {
         assert_eq!(id(good).as_str(), good);
     }
-    insta::assert_snapshot!(told_of(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
-    let flood = told_of(&[with("id", "x".repeat(100_000))]);
+    insta::assert_snapshot!(describe_faults(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
+    let flood = describe_faults(&[with("id", "x".repeat(100_000))]);
     assert!(flood[0].len() < 300, "no more of it is repeated than shows which one it is");
 }
 
 #[test]
-fn missing_texts_and_wrong_types_are_refused() {
+fn missing_or_mistyped_fields_are_rejected() {
     insta::assert_snapshot!([
         without("id"),
         without("title"),
@@ -130,7 +133,7 @@ fn missing_texts_and_wrong_types_are_refused() {
         with("after", "b"),
         with("checks", json!(["a", 1, {}])),
         json!("write a parser"),
-    ].map(|task| told_of(&[task]).join(" | ")).join("\n"), @r#"
+    ].map(|task| describe_faults(&[task]).join(" | ")).join("\n"), @r#"
     task number 1 has no "id": expected a text
     task "a" has no "title": expected a text
     task "a" has no "instruction": expected a text
@@ -141,7 +144,7 @@ fn missing_texts_and_wrong_types_are_refused() {
     task number 1 is a text: expected an object
     "#);
     insta::assert_snapshot!([json!([]), json!({}), json!({"tasks": {}}), Value::Null]
-        .map(|value| told(&faults(&value))).join("\n"), @r#"
+        .map(|value| format_faults(&faults(&value))).join("\n"), @r#"
     - the plan is a list: expected an object
     - the plan has no "tasks": expected a list of tasks
     - the plan has an object for "tasks": expected a list of tasks
@@ -150,7 +153,7 @@ fn missing_texts_and_wrong_types_are_refused() {
 }
 
 #[test]
-fn texts_are_bounded_and_say_something() {
+fn empty_or_oversized_texts_are_rejected() {
     let long = |most: usize| "ü".repeat(most + 1);
     insta::assert_snapshot!([
         with("title", " "),
@@ -162,7 +165,7 @@ fn texts_are_bounded_and_say_something() {
         with("scope", vec!["src"; MAX_ENTRIES + 1]),
         with("title", "two\nlines"),
         with("checks", json!(["a\0b"])),
-    ].map(|task| told_of(&[task]).join(" | ")).join("\n"), @r#"
+    ].map(|task| describe_faults(&[task]).join(" | ")).join("\n"), @r#"
     task "a" has an empty text in "title": expected words
     task "a" has an empty text in "instruction": expected words
     task "a" has an empty text in "criteria": expected words
@@ -182,7 +185,7 @@ fn texts_are_bounded_and_say_something() {
 
 /// `Plan::parse` and `Plan::new` apply the same rules.
 #[test]
-fn a_plan_that_is_made_has_the_faults_of_one_that_is_read() {
+fn new_and_parse_report_the_same_faults() {
     let spoils: [fn(&mut provost_core::plan::PlanTask); 6] = [
         |task| task.title.clear(),
         |task| task.title = "a\u{7}".to_owned(),
@@ -201,14 +204,14 @@ fn a_plan_that_is_made_has_the_faults_of_one_that_is_read() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let mut second = with("title", "");
     second["id"] = "b".into();
     second["after"] = json!(["c", "d", "b"]);
     second["done"] = true.into();
     let mut third = without("instruction");
     third["id"] = "c".into();
-    insta::assert_snapshot!(told(&faults(&json!({"tasks": [said("a"), second, third, said("a")], "version": 1}))), @r#"
+    insta::assert_snapshot!(format_faults(&faults(&json!({"tasks": [task_json("a"), second, third, task_json("a")], "version": 1}))), @r#"
     - the plan has a field "version" that is not in the form: expected only tasks
     - task "b" has a field "done" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
     - task "b" has an empty text in "title": expected words
@@ -220,28 +223,30 @@ fn all_faults_are_told_at_once() {
 }
 
 #[test]
-fn a_flood_of_faults_is_told_in_part() {
-    let faults = faults(&json!({"tasks": vec![json!(1); MAX_TOLD + 2]}));
-    assert_eq!(faults.len(), MAX_TOLD + 2);
-    let told = told(&faults);
-    assert_eq!(told.lines().count(), MAX_TOLD + 1);
+fn reported_faults_are_capped() {
+    let faults = faults(&json!({"tasks": vec![json!(1); MAX_REPORTED + 2]}));
+    assert_eq!(faults.len(), MAX_REPORTED + 2);
+    let told = format_faults(&faults);
+    assert_eq!(told.lines().count(), MAX_REPORTED + 1);
     assert!(told.ends_with("- and 2 more"), "{told}");
 }
 
 /// The location helps the author of the plan to find the fault.
 #[test]
-fn a_fault_says_where_it_is() {
+fn fault_names_its_location() {
     let mut second = with("after", json!(["c", "d", "b", "c"]));
     second["id"] = "b".into();
-    let place = |value: &Value| -> Vec<Place> { faults(value).iter().map(Fault::place).collect() };
-    let b = || Place::Task(id("b"));
+    let place = |value: &Value| -> Vec<FaultLocation> {
+        faults(value).iter().map(PlanFault::location).collect()
+    };
+    let b = || FaultLocation::Task(id("b"));
     assert_eq!(
-        place(&json!({"tasks": [said("c"), second, said("b"), json!(1)]})),
-        [Place::Numbered(4), b(), b(), b(), b()],
+        place(&json!({"tasks": [task_json("c"), second, task_json("b"), json!(1)]})),
+        [FaultLocation::Numbered(4), b(), b(), b(), b()],
         "no object, two of one id, an unknown one, one that is named twice, a cycle"
     );
-    assert_eq!(place(&json!({"tasks": []})), [Place::Plan]);
-    let a = || Place::Task(id("a"));
+    assert_eq!(place(&json!({"tasks": []})), [FaultLocation::Plan]);
+    let a = || FaultLocation::Task(id("a"));
     for task in [with("done", 1), with("after", json!(["B"])), without("title"), with("scope", 1)] {
         assert_eq!(place(&json!({"tasks": [task]})), [a()]);
     }

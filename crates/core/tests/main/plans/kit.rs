@@ -1,6 +1,6 @@
 //! Shorthands for plans.
 
-use provost_core::plan::{Fault, Plan, PlanTask, TaskId};
+use provost_core::plan::{Plan, PlanFault, PlanTask, TaskId};
 use serde_json::{Value, json};
 
 pub(super) fn id(text: &str) -> TaskId {
@@ -33,15 +33,15 @@ pub(super) fn ids(plan: &Plan) -> Vec<&str> {
 }
 
 /// The JSON of a valid task, for tests that break it.
-pub(super) fn said(name: &str) -> Value {
+pub(super) fn task_json(name: &str) -> Value {
     json!({"id": name, "title": "t", "instruction": "i", "after": [], "criteria": [], "checks": [], "scope": []})
 }
 
 /// Returns the fault messages of a plan with these tasks.
-pub(super) fn told_of(tasks: &[Value]) -> Vec<String> {
+pub(super) fn describe_faults(tasks: &[Value]) -> Vec<String> {
     faults(&json!({"tasks": tasks})).iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn faults(value: &Value) -> Vec<Fault> {
+pub(super) fn faults(value: &Value) -> Vec<PlanFault> {
     Plan::parse(value).expect_err("the plan is refused")
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use provost_core::plan::{Fault, Plan, PlanEdit, PlanTask, TaskId, chained};
+use provost_core::plan::{Plan, PlanEdit, PlanFault, PlanTask, TaskId, continued_tasks};
 
 use super::kit::{id, task};
 
@@ -54,7 +54,7 @@ fn edits() -> impl Strategy<Value = Vec<PlanEdit>> {
 }
 
 /// Returns the direct and indirect dependencies of a task.
-fn behind(plan: &Plan, start: &TaskId) -> BTreeSet<TaskId> {
+fn transitive_dependencies(plan: &Plan, start: &TaskId) -> BTreeSet<TaskId> {
     let (mut found, mut open) = (BTreeSet::new(), vec![start.clone()]);
     while let Some(id) = open.pop() {
         let fresh = plan
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_that_was_written_is_read_as_the_same(mut tasks in tasks(), text in texts()) {
+    fn plan_round_trips_through_json(mut tasks in tasks(), text in texts()) {
         let text_of = |task: &mut PlanTask| {
             task.title.clone_from(&text);
             task.checks.push(text.clone());
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn tasks_stand_in_an_order_that_can_be_worked_in(tasks in tasks()) {
+    fn tasks_are_in_stable_topological_order(tasks in tasks()) {
         let given: BTreeMap<TaskId, usize> =
             tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
         let plan = Plan::new(tasks).unwrap();
@@ -104,12 +104,12 @@ proptest! {
     }
 
     #[test]
-    fn one_edge_back_makes_a_cycle_of_which_each_waits_for_the_next(
+    fn back_edge_is_reported_as_cycle(
         tasks in tasks(), from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(),
     ) {
         let plan = Plan::new(tasks).unwrap();
         let last = from.get(plan.tasks()).id.clone();
-        let mut reached: Vec<TaskId> = behind(&plan, &last).into_iter().collect();
+        let mut reached: Vec<TaskId> = transitive_dependencies(&plan, &last).into_iter().collect();
         reached.push(last.clone());
         let first = to.get(&reached).clone();
         let mut tasks = plan.tasks().to_vec();
@@ -118,22 +118,22 @@ proptest! {
         let afters: BTreeMap<TaskId, Vec<TaskId>> =
             tasks.iter().map(|task| (task.id.clone(), task.after.clone())).collect();
         let faults = Plan::new(tasks).unwrap_err();
-        let [Fault::Cycle { path }] = &faults[..] else { panic!("{faults:?}") };
+        let [PlanFault::Cycle { path }] = &faults[..] else { panic!("{faults:?}") };
         prop_assert_eq!(path.first(), path.last());
         prop_assert!(path.windows(2).all(|pair| afters[&pair[0]].contains(&pair[1])));
         let edge = [first.clone(), last.clone()];
         prop_assert!(path.windows(2).any(|pair| pair == edge), "the edge back is in it");
         let edit = PlanEdit::Depend { id: first, on: last };
-        prop_assert!(plan.edited(&[edit]).is_err());
+        prop_assert!(plan.apply_edits(&[edit]).is_err());
     }
 
     #[test]
-    fn edits_leave_a_valid_plan_or_nothing(tasks in tasks(), edits in edits()) {
+    fn edits_keep_the_plan_valid_or_fail(tasks in tasks(), edits in edits()) {
         let mut plan = Plan::new(tasks).unwrap();
-        let whole = plan.edited(&edits);
+        let whole = plan.apply_edits(&edits);
         let mut refused = None;
         for (at, edit) in edits.iter().enumerate() {
-            match plan.edited(std::slice::from_ref(edit)) {
+            match plan.apply_edits(std::slice::from_ref(edit)) {
                 Ok(edited) => {
                     let again = Plan::new(edited.tasks().to_vec());
                     prop_assert_eq!(again.as_ref(), Ok(&edited));
@@ -148,9 +148,9 @@ proptest! {
     }
 
     #[test]
-    fn no_conversation_goes_on_in_two_tasks(tasks in tasks()) {
+    fn each_conversation_continues_in_one_task(tasks in tasks()) {
         let plan = Plan::new(tasks).unwrap();
-        let chains = chained(&plan);
+        let chains = continued_tasks(&plan);
         let before: BTreeSet<&TaskId> = chains.values().collect();
         prop_assert_eq!(before.len(), chains.len());
         for task in plan.tasks() {

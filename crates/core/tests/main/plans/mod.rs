@@ -5,5 +5,5 @@ mod edits;
 mod faults;
 mod kit;
 mod laws;
-mod reading;
+mod parsing;
 mod reviews;

@@ -1,22 +1,23 @@
 //! Strict parsing of plan reviews.
 
 use provost_core::plan::{
-    Fault, MAX_EDITS, MAX_REASON, Place, PlanEdit, PlanReview, PlanVerdict, told,
+    FaultLocation, MAX_EDITS, MAX_REASON, PlanEdit, PlanFault, PlanReview, PlanVerdict,
+    format_faults,
 };
 use serde_json::{Value, json};
 
-use super::{kit::id, reading::strict};
+use super::{kit::id, parsing::assert_strict};
 
 fn review(verdict: &str, reason: &str, edits: Value) -> Value {
     json!({"verdict": verdict, "reason": reason, "edits": edits})
 }
 
-fn told_of(value: &Value) -> String {
-    told(&PlanReview::parse(value).expect_err("the review is refused"))
+fn describe_faults(value: &Value) -> String {
+    format_faults(&PlanReview::parse(value).expect_err("the review is refused"))
 }
 
 #[test]
-fn a_review_accepts_edits_or_rejects() {
+fn plan_review_parses_accept_and_reject() {
     let change = json!({"op": "change", "id": "a", "title": null, "instruction": "i", "criteria": null,
         "checks": ["make"], "scope": null});
     let read = PlanReview::parse(&review("accept", "", json!([change]))).unwrap();
@@ -38,16 +39,17 @@ fn a_review_accepts_edits_or_rejects() {
 }
 
 #[test]
-fn what_is_wrong_with_a_review_is_told_at_once() {
+fn all_review_faults_are_reported_at_once() {
     let edits = json!([{"op": "swap"}, {"op": "remove", "id": "A"}, {"op": "depend", "id": "a"},
         {"op": "remove", "id": "a", "status": "done"}, "remove a", ["remove", "a"],
         {"op": "add", "task": ["a", "t", "i", [], [], [], []]}, {"op": "add", "task": {"id": "a", "title": "", "done": 1}}]);
     let mut bad = review("approve", "r", edits);
     bad["score"] = 3.into();
-    let places = PlanReview::parse(&bad).unwrap_err().iter().map(Fault::place).collect::<Vec<_>>();
-    assert_eq!(places[..2], [Place::Review, Place::Review]);
-    assert_eq!(places[2..], (1..=8).map(Place::Edit).collect::<Vec<_>>());
-    insta::assert_snapshot!(told_of(&bad), @r#"
+    let places =
+        PlanReview::parse(&bad).unwrap_err().iter().map(PlanFault::location).collect::<Vec<_>>();
+    assert_eq!(places[..2], [FaultLocation::Review, FaultLocation::Review]);
+    assert_eq!(places[2..], (1..=8).map(FaultLocation::Edit).collect::<Vec<_>>());
+    insta::assert_snapshot!(describe_faults(&bad), @r#"
     - the review has a field "score" that is not in the form: expected only verdict, reason and edits
     - the review has the verdict "approve": expected "accept" or "reject"
     - edit number 1 of the review cannot be read: unknown variant `swap`, expected one of `add`, `remove`, `change`, `depend`, `release`
@@ -65,7 +67,7 @@ fn what_is_wrong_with_a_review_is_told_at_once() {
         review("reject", " ", json!([])),
         review("accept", &"x".repeat(MAX_REASON + 1), json!({})),
         review("accept", "", json!(vec![json!(1); MAX_EDITS + 1])),
-    ].map(|value| told_of(&value)).join("\n"), @r#"
+    ].map(|value| describe_faults(&value)).join("\n"), @r#"
     - the review is a list: expected an object
     - the review has no "verdict": expected a text
     - the review has no "reason": expected a text
@@ -78,9 +80,9 @@ fn what_is_wrong_with_a_review_is_told_at_once() {
 }
 
 #[test]
-fn the_schema_requires_everything_and_knows_every_edit() {
+fn review_schema_is_strict_and_complete() {
     let schema = PlanReview::schema();
-    strict(&schema);
+    assert_strict(&schema);
     let forms = schema["properties"]["edits"]["items"]["anyOf"].as_array().unwrap();
     let known: Vec<&Value> =
         forms.iter().map(|form| &form["properties"]["op"]["enum"][0]).collect();

@@ -2,195 +2,214 @@
 
 use provost_core::{
     lifecycle::State,
-    run::{Cause, Command, Ending, LandMode, PullChecks, Rejected, ReviewMode, RunSpec, Stage},
-    session::{Budget, Signal},
+    run::{
+        LandMode, PullRequestChecks, ReviewMode, RunCommand, RunEnding, RunFailureCause,
+        RunRejection, RunSpec, RunStage,
+    },
+    session::{Budget, StreamSignal},
     verdict::CheckEnd,
 };
 
 use super::kit::{
-    RunBench, finding, landing_by, merge_step, remark, reviewed, run_spec, triaged, understood,
+    TestRun, finding, landing_spec, merge_step, remark, reviewed_spec, run_spec, triage_result,
+    triaged_spec,
 };
 
-fn tokens(tokens: u64) -> Budget {
+fn token_budget(tokens: u64) -> Budget {
     Budget { tokens: Some(tokens), turns: None }
 }
 
-fn raise(bench: &mut RunBench, tokens: u64) {
-    bench.tell(Command::RaiseBudget { tokens: Some(tokens), turns: None });
+fn raise(bench: &mut TestRun, tokens: u64) {
+    bench.apply(RunCommand::RaiseBudget { tokens: Some(tokens), turns: None });
 }
 
 #[test]
-fn a_session_may_use_what_those_before_it_left() {
+fn session_gets_the_remaining_budget() {
     let budget = Budget { tokens: Some(100), turns: Some(9) };
-    let mut bench = RunBench::open(RunSpec { budget, ..triaged() });
+    let mut bench = TestRun::open(RunSpec { budget, ..triaged_spec() });
     assert_eq!(bench.session(1).budget, budget);
-    bench.start().uses(30).does("old", Some(understood("it")));
+    bench.start().use_tokens(30).finish_session("old", Some(triage_result("it")));
     assert_eq!(bench.session(2).budget, Budget { tokens: Some(70), turns: Some(8) });
-    bench.start().uses(20).works("new");
+    bench.start().use_tokens(20).finish_work("new");
     assert_eq!((bench.run.usage.total(), bench.run.turns), (50, 2));
     let end = bench.run.sessions[1].end.as_ref().unwrap();
     assert_eq!((end.usage.total(), end.turns), (20, 1));
 }
 
 #[test]
-fn a_session_that_used_up_the_budget_ends_the_run_for_it() {
-    let mut bench = RunBench::open(RunSpec { budget: tokens(100), ..run_spec() });
-    let id = bench.live();
-    bench.start().signal(Signal::TurnStarted { turn: None }).uses(100).end_session(id);
-    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Budget)));
+fn exhausted_budget_fails_the_run() {
+    let mut bench = TestRun::open(RunSpec { budget: token_budget(100), ..run_spec() });
+    let id = bench.live_session();
+    bench.start().signal(StreamSignal::TurnStarted { turn: None }).use_tokens(100).end_session(id);
+    assert_eq!(
+        (bench.ending(), bench.outcome().cause),
+        (RunEnding::Failed, Some(RunFailureCause::Budget))
+    );
     let told = "its session ended as failed (budget): 100 of 100 tokens are used";
     assert_eq!(bench.outcome().detail, told);
 }
 
 #[test]
-fn what_is_used_up_by_good_work_lets_no_other_session_begin() {
-    let spec = RunSpec { budget: tokens(100), ..reviewed(ReviewMode::Report, ReviewMode::Off) };
-    let mut bench = RunBench::open(spec);
-    bench.start().uses(99).works("new");
-    assert_eq!(bench.run.stage, Stage::TaskReview);
-    let mut bench = RunBench::open(RunSpec {
+fn exhausted_budget_starts_no_further_session() {
+    let spec =
+        RunSpec { budget: token_budget(100), ..reviewed_spec(ReviewMode::Report, ReviewMode::Off) };
+    let mut bench = TestRun::open(spec);
+    bench.start().use_tokens(99).finish_work("new");
+    assert_eq!(bench.run.stage, RunStage::TaskReview);
+    let mut bench = TestRun::open(RunSpec {
         budget: Budget { tokens: None, turns: Some(1) },
-        ..reviewed(ReviewMode::Report, ReviewMode::Off)
+        ..reviewed_spec(ReviewMode::Report, ReviewMode::Off)
     });
-    bench.works("new");
-    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Budget)));
+    bench.finish_work("new");
+    assert_eq!(
+        (bench.ending(), bench.outcome().cause),
+        (RunEnding::Failed, Some(RunFailureCause::Budget))
+    );
     assert_eq!(bench.outcome().detail, "1 turns are used");
     assert_eq!(bench.run.sessions.len(), 1);
 }
 
 #[test]
-fn another_look_is_not_begun_on_a_budget_that_is_used_up() {
+fn exhausted_budget_starts_no_second_review() {
     let spec = RunSpec {
         budget: Budget { tokens: None, turns: Some(2) },
-        ..reviewed(ReviewMode::Repair, ReviewMode::Off)
+        ..reviewed_spec(ReviewMode::Repair, ReviewMode::Off)
     };
-    let mut bench = RunBench::open(spec);
-    bench.works("new").reviews("mended", vec![finding("slow")]);
-    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Budget)));
+    let mut bench = TestRun::open(spec);
+    bench.finish_work("new").finish_review("mended", vec![finding("slow")]);
+    assert_eq!(
+        (bench.ending(), bench.outcome().cause),
+        (RunEnding::Failed, Some(RunFailureCause::Budget))
+    );
     assert_eq!(bench.run.sessions.len(), 2);
 }
 
 #[test]
-fn landing_costs_nothing() {
-    let mut bench = RunBench::open(RunSpec {
+fn landing_needs_no_budget() {
+    let mut bench = TestRun::open(RunSpec {
         budget: Budget { tokens: None, turns: Some(1) },
-        ..landing_by(LandMode::Merge)
+        ..landing_spec(LandMode::Merge)
     });
-    bench.works("new");
-    assert_eq!(bench.owed(), ["land-1-0"]);
-    bench.tell(Command::TargetMoved { step: 0, merge: merge_step("merged", &[]) });
-    bench.is_checked("merged", CheckEnd::Exit(0));
-    assert_eq!(bench.owed(), ["land-1-1"], "checks cost nothing either");
-    let mut bench = RunBench::open(RunSpec {
+    bench.finish_work("new");
+    assert_eq!(bench.pending_effects(), ["land-1-0"]);
+    bench.apply(RunCommand::TargetMoved { step: 0, merge: merge_step("merged", &[]) });
+    bench.finish_check("merged", CheckEnd::Exit(0));
+    assert_eq!(bench.pending_effects(), ["land-1-1"], "checks cost nothing either");
+    let mut bench = TestRun::open(RunSpec {
         budget: Budget { tokens: None, turns: Some(1) },
-        ..landing_by(LandMode::Merge)
+        ..landing_spec(LandMode::Merge)
     });
-    bench.works("new");
-    bench.tell(Command::TargetMoved { step: 0, merge: merge_step("merged", &["a.rs"]) });
-    bench.tell(Command::LandOver { leg: 1, pull: None });
-    assert_eq!(bench.outcome().cause, Some(Cause::Budget), "an agent does");
+    bench.finish_work("new");
+    bench.apply(RunCommand::TargetMoved { step: 0, merge: merge_step("merged", &["a.rs"]) });
+    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    assert_eq!(bench.outcome().cause, Some(RunFailureCause::Budget), "an agent does");
 }
 
 #[test]
-fn a_raised_budget_reaches_the_session_that_works() {
+fn raised_budget_reaches_live_session() {
     let budget = Budget { tokens: Some(100), turns: Some(5) };
-    let mut bench = RunBench::open(RunSpec { budget, ..triaged() });
-    bench.start().uses(30).does("old", Some(understood("it")));
-    bench.tell(Command::RaiseBudget { tokens: Some(150), turns: Some(8) });
+    let mut bench = TestRun::open(RunSpec { budget, ..triaged_spec() });
+    bench.start().use_tokens(30).finish_session("old", Some(triage_result("it")));
+    bench.apply(RunCommand::RaiseBudget { tokens: Some(150), turns: Some(8) });
     assert_eq!(bench.session(2).budget, Budget { tokens: Some(120), turns: Some(7) });
     assert_eq!(bench.run.budget, Budget { tokens: Some(150), turns: Some(8) });
 }
 
 #[test]
-fn a_budget_is_only_raised() {
+fn budget_cannot_be_lowered() {
     let budget = Budget { tokens: Some(100), turns: None };
-    let mut bench = RunBench::open(RunSpec { budget, ..run_spec() });
+    let mut bench = TestRun::open(RunSpec { budget, ..run_spec() });
     for (tokens, turns) in [(Some(100), None), (Some(99), None), (None, Some(3))] {
-        let refused = bench.try_tell(Command::RaiseBudget { tokens, turns });
+        let refused = bench.try_apply(RunCommand::RaiseBudget { tokens, turns });
         let told = "100 tokens, unlimited turns".to_owned();
-        assert_eq!(refused, Err(Rejected::BudgetNotRaised(told)), "{tokens:?} {turns:?}");
+        assert_eq!(refused, Err(RunRejection::BudgetNotRaised(told)), "{tokens:?} {turns:?}");
     }
     raise(&mut bench, 101);
     assert_eq!(bench.run.budget.tokens, Some(101));
     let mut bench =
-        RunBench::open(RunSpec { budget: Budget { tokens: None, turns: Some(4) }, ..run_spec() });
-    assert!(bench.try_tell(Command::RaiseBudget { tokens: None, turns: Some(4) }).is_err());
-    bench.tell(Command::RaiseBudget { tokens: None, turns: Some(5) });
+        TestRun::open(RunSpec { budget: Budget { tokens: None, turns: Some(4) }, ..run_spec() });
+    assert!(bench.try_apply(RunCommand::RaiseBudget { tokens: None, turns: Some(4) }).is_err());
+    bench.apply(RunCommand::RaiseBudget { tokens: None, turns: Some(5) });
     assert_eq!(bench.run.budget, Budget { tokens: None, turns: Some(5) });
 }
 
 #[test]
-fn a_run_whose_budget_is_used_up_is_resumed_once_it_was_raised_in_the_same_conversation() {
-    let mut bench = RunBench::open(RunSpec { budget: tokens(100), ..run_spec() });
-    let id = bench.live();
-    bench.start().signal(Signal::TurnStarted { turn: None }).uses(120).end_session(id);
-    let refused = bench.try_tell(Command::Resume);
-    assert_eq!(refused, Err(Rejected::UsedUp("120 tokens are used".to_owned())));
+fn raised_budget_resumes_same_conversation() {
+    let mut bench = TestRun::open(RunSpec { budget: token_budget(100), ..run_spec() });
+    let id = bench.live_session();
+    bench.start().signal(StreamSignal::TurnStarted { turn: None }).use_tokens(120).end_session(id);
+    let refused = bench.try_apply(RunCommand::Resume);
+    assert_eq!(refused, Err(RunRejection::BudgetUsedUp("120 tokens are used".to_owned())));
     raise(&mut bench, 200);
-    bench.tell(Command::Resume);
-    assert_eq!(bench.live(), id, "it is the same conversation");
+    bench.apply(RunCommand::Resume);
+    assert_eq!(bench.live_session(), id, "it is the same conversation");
     assert_eq!(bench.session(1).budget.tokens, Some(200));
-    bench.start().uses(30).works("new");
+    bench.start().use_tokens(30).finish_work("new");
     assert_eq!(bench.run.usage.total(), 150, "nothing is counted twice");
     assert_eq!(bench.run.sessions[0].counted.0.total(), 150);
 }
 
 #[test]
-fn turns_that_were_counted_when_a_session_ended_are_part_of_what_it_may_take_in_all() {
+fn resumed_session_budget_includes_counted_turns() {
     let budget = Budget { tokens: Some(100), turns: Some(5) };
-    let mut bench = RunBench::open(RunSpec { budget, ..run_spec() });
-    let id = bench.live();
-    bench.start().signal(Signal::TurnStarted { turn: None }).uses(120).end_session(id);
-    bench.tell(Command::RaiseBudget { tokens: Some(200), turns: Some(9) }).tell(Command::Resume);
-    assert_eq!((bench.live(), bench.run.turns), (id, 1));
+    let mut bench = TestRun::open(RunSpec { budget, ..run_spec() });
+    let id = bench.live_session();
+    bench.start().signal(StreamSignal::TurnStarted { turn: None }).use_tokens(120).end_session(id);
+    bench
+        .apply(RunCommand::RaiseBudget { tokens: Some(200), turns: Some(9) })
+        .apply(RunCommand::Resume);
+    assert_eq!((bench.live_session(), bench.run.turns), (id, 1));
     assert_eq!(bench.session(1).budget.turns, Some(9), "eight are left, and one it took before");
 }
 
 #[test]
-fn a_session_taken_up_again_may_not_use_what_others_used_meanwhile() {
+fn resumed_session_excludes_usage_of_others() {
     let spec = RunSpec {
-        budget: tokens(100),
+        budget: token_budget(100),
         land: LandMode::Pr,
-        ..reviewed(ReviewMode::Report, ReviewMode::Off)
+        ..reviewed_spec(ReviewMode::Report, ReviewMode::Off)
     };
-    let mut bench = RunBench::open(spec);
-    bench.start().uses(50).works("new");
-    bench.start().uses(40).reviews("new", Vec::new());
-    bench.requested("new").sees(PullChecks::Passed, &[remark("r1", "mend it")]);
-    assert_eq!(bench.live(), bench.run.id.session(1));
+    let mut bench = TestRun::open(spec);
+    bench.start().use_tokens(50).finish_work("new");
+    bench.start().use_tokens(40).finish_review("new", Vec::new());
+    bench.open_pull_request("new").see_pull(PullRequestChecks::Passed, &[remark("r1", "mend it")]);
+    assert_eq!(bench.live_session(), bench.run.id.session(1));
     assert_eq!(bench.session(1).budget.tokens, Some(100), "its own budget would let it use 50");
-    let id = bench.live();
-    bench.start().signal(Signal::TurnStarted { turn: None }).uses(9);
+    let id = bench.live_session();
+    bench.start().signal(StreamSignal::TurnStarted { turn: None }).use_tokens(9);
     assert_eq!(bench.state(1), State::Working);
-    bench.uses(1);
+    bench.use_tokens(1);
     assert_eq!(bench.state(1), State::Cancelled);
-    bench.end_session(id).tell(Command::LandOver { leg: 1, pull: None });
-    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Budget)));
+    bench.end_session(id).apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    assert_eq!(
+        (bench.ending(), bench.outcome().cause),
+        (RunEnding::Failed, Some(RunFailureCause::Budget))
+    );
     assert_eq!(bench.run.usage.total(), 100);
 }
 
 #[test]
-fn what_was_claimed_is_not_stopped_for_the_budget() {
+fn claimed_work_is_not_stopped_for_budget() {
     let spec = RunSpec {
-        budget: tokens(100),
+        budget: token_budget(100),
         land: LandMode::Pr,
-        ..reviewed(ReviewMode::Report, ReviewMode::Off)
+        ..reviewed_spec(ReviewMode::Report, ReviewMode::Off)
     };
-    let mut bench = RunBench::open(spec);
-    bench.start().uses(50).works("new");
-    bench.start().uses(40).reviews("new", Vec::new());
-    bench.requested("new").sees(PullChecks::Passed, &[remark("r1", "mend it")]);
-    bench.start().turn(provost_core::lifecycle::ClaimKind::Completed, None).uses(20);
+    let mut bench = TestRun::open(spec);
+    bench.start().use_tokens(50).finish_work("new");
+    bench.start().use_tokens(40).finish_review("new", Vec::new());
+    bench.open_pull_request("new").see_pull(PullRequestChecks::Passed, &[remark("r1", "mend it")]);
+    bench.start().turn(provost_core::lifecycle::ClaimKind::Completed, None).use_tokens(20);
     assert_ne!(bench.state(1), State::Cancelled);
-    let id = bench.live();
+    let id = bench.live_session();
     bench.verify("mended", CheckEnd::Exit(0)).end_session(id);
-    assert_eq!(bench.owed(), ["land-1-1"]);
+    assert_eq!(bench.pending_effects(), ["land-1-1"]);
 }
 
 #[test]
-fn prompts_of_a_run_without_a_budget_are_bounded_by_nothing() {
-    let mut bench = RunBench::open(run_spec());
-    bench.start().uses(1 << 40).works("new");
-    assert_eq!(bench.run.stage, Stage::Land);
+fn run_without_budget_is_unlimited() {
+    let mut bench = TestRun::open(run_spec());
+    bench.start().use_tokens(1 << 40).finish_work("new");
+    assert_eq!(bench.run.stage, RunStage::Land);
     assert_eq!(bench.session(1).budget, Budget::default());
 }

@@ -3,50 +3,59 @@
 use std::collections::BTreeMap;
 
 use provost_core::{
-    request::{Asked, Choice, Fate, Question, Reply, RequestKind, Subject},
-    run::{Command, RunSpec, Stage},
-    session::Signal,
+    request::{
+        AgentRequest, AnswerOption, ApprovalSubject, RequestKind, RequestQuestion, RequestReply,
+        RequestStatus,
+    },
+    run::{RunCommand, RunSpec, RunStage},
+    session::StreamSignal,
 };
 
-use super::kit::{RunBench, asks, one_question, run_spec, triaged, understood};
+use super::kit::{TestRun, one_question, question_request, run_spec, triage_result, triaged_spec};
 
-fn answers(given: &[(&str, &str)]) -> Reply {
-    Reply::Answers(given.iter().map(|(id, a)| ((*id).to_owned(), vec![(*a).to_owned()])).collect())
+fn answers(given: &[(&str, &str)]) -> RequestReply {
+    RequestReply::Answers(
+        given.iter().map(|(id, a)| ((*id).to_owned(), vec![(*a).to_owned()])).collect(),
+    )
 }
 
-fn decided(bench: &RunBench) -> Vec<(&str, &str, Option<Vec<String>>)> {
+fn decided(bench: &TestRun) -> Vec<(&str, &str, Option<Vec<String>>)> {
     let told = bench.run.decisions.iter();
     told.map(|one| (one.id.as_str(), one.question.as_str(), one.answer.clone())).collect()
 }
 
-fn secret(native: &str) -> Asked {
-    let mut asked = asks(native, "key", "Which key?");
+fn secret(native: &str) -> AgentRequest {
+    let mut asked = question_request(native, "key", "Which key?");
     asked.questions[0].secret = true;
     asked
 }
 
 #[test]
-fn an_answer_is_kept_once_and_reaches_every_later_prompt() {
-    let mut bench = RunBench::open(triaged());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user or per address?")));
+fn answer_is_kept_once_and_in_later_prompts() {
+    let mut bench = TestRun::open(triaged_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user or per address?",
+    )));
     assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
-    bench.answer(Reply::Text("per user".to_owned()));
+    bench.answer(RequestReply::Text("per user".to_owned()));
     let kept = ("scope", "Per user or per address?", Some(vec!["per user".to_owned()]));
     assert_eq!(decided(&bench), std::slice::from_ref(&kept));
-    bench.does("old", Some(understood("per user")));
+    bench.finish_session("old", Some(triage_result("per user")));
     assert_eq!(decided(&bench), [kept], "the end adds nothing");
     assert!(bench.instruction().contains("- Per user or per address?\n  Decided: per user"));
 }
 
 #[test]
-fn the_same_question_is_answered_by_itself_and_seen_by_nobody() {
-    let mut bench = RunBench::open(triaged());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user?")));
+fn repeated_question_is_answered_automatically() {
+    let mut bench = TestRun::open(triaged_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
     bench.answer(answers(&[("scope", "yes")]));
-    bench.does("old", Some(understood("per user")));
-    bench.start().signal(Signal::Asked(asks("n9", "scope", "Per user?")));
+    bench.finish_session("old", Some(triage_result("per user")));
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n9", "scope", "Per user?")));
     let request = &bench.session(2).requests[0];
-    assert_eq!(request.fate, Fate::Answered);
+    assert_eq!(request.fate, RequestStatus::Answered);
     assert_eq!(bench.session(2).messages.last().unwrap().reply, Some(answers(&[("scope", "yes")])));
     assert_eq!(bench.run.decisions.len(), 1);
     let questions = bench.hooks().iter().filter(|name| *name == "run.question").count();
@@ -54,22 +63,22 @@ fn the_same_question_is_answered_by_itself_and_seen_by_nobody() {
 }
 
 #[test]
-fn another_question_under_the_same_name_is_asked() {
-    let mut bench = RunBench::open(run_spec());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user?")));
+fn other_question_with_same_id_is_asked() {
+    let mut bench = TestRun::open(run_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
     bench.answer(answers(&[("scope", "yes")]));
-    bench.signal(Signal::Asked(asks("n2", "scope", "Per address?")));
+    bench.signal(StreamSignal::RequestOpened(question_request("n2", "scope", "Per address?")));
     assert_eq!(bench.session(1).open_requests().count(), 1);
-    bench.signal(Signal::Asked(asks("n3", "other", "Per user?")));
+    bench.signal(StreamSignal::RequestOpened(question_request("n3", "other", "Per user?")));
     assert_eq!(bench.session(1).open_requests().count(), 2, "another name is another question");
 }
 
 #[test]
-fn what_is_asked_anew_in_the_place_of_an_answered_question_is_a_decision_too() {
-    let mut bench = RunBench::open(run_spec());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user?")));
+fn revised_question_is_a_new_decision() {
+    let mut bench = TestRun::open(run_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
     bench.answer(answers(&[("scope", "no")]));
-    bench.signal(Signal::Asked(asks("n1", "scope", "Per address then?")));
+    bench.signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per address then?")));
     assert_eq!(bench.session(1).requests[0].revision, 2);
     bench.answer(answers(&[("scope", "yes")]));
     let words: Vec<&str> = decided(&bench).into_iter().map(|(_, words, _)| words).collect();
@@ -77,54 +86,62 @@ fn what_is_asked_anew_in_the_place_of_an_answered_question_is_a_decision_too() {
 }
 
 #[test]
-fn a_request_is_seen_once_per_revision_approvals_too() {
-    let mut bench = RunBench::open(run_spec());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user?")));
-    bench.pass(10).signal(Signal::Asked(asks("n1", "scope", "Per address?")));
-    let approval = Asked {
+fn request_hook_fires_once_per_revision() {
+    let mut bench = TestRun::open(run_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
+    bench.advance_clock(10).signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per address?",
+    )));
+    let approval = AgentRequest {
         kind: RequestKind::Approval,
-        subject: Some(Box::new(Subject { command: Some("rm".to_owned()), ..Subject::default() })),
+        subject: Some(Box::new(ApprovalSubject {
+            command: Some("rm".to_owned()),
+            ..ApprovalSubject::default()
+        })),
         questions: Vec::new(),
-        ..asks("a1", "-", "-")
+        ..question_request("a1", "-", "-")
     };
-    bench.signal(Signal::Asked(approval));
+    bench.signal(StreamSignal::RequestOpened(approval));
     let seen: Vec<u32> = bench.run.seen.iter().map(|(_, revision)| *revision).collect();
     assert_eq!(seen, [1, 2, 1]);
     assert_eq!(bench.hooks().iter().filter(|name| *name == "run.question").count(), 3);
-    bench.answer(Reply::Text("yes".to_owned()));
+    bench.answer(RequestReply::Text("yes".to_owned()));
     assert_eq!(bench.run.decisions.len(), 1);
 }
 
 #[test]
-fn an_approval_is_no_decision() {
-    let mut bench = RunBench::open(run_spec());
-    let approval = Asked { kind: RequestKind::Approval, ..asks("a1", "ok", "May I?") };
-    bench.start().signal(Signal::Asked(approval.clone()));
-    bench.answer(Reply::Deny);
+fn approval_is_not_a_decision() {
+    let mut bench = TestRun::open(run_spec());
+    let approval =
+        AgentRequest { kind: RequestKind::Approval, ..question_request("a1", "ok", "May I?") };
+    bench.start().signal(StreamSignal::RequestOpened(approval.clone()));
+    bench.answer(RequestReply::Deny);
     assert!(bench.run.decisions.is_empty());
-    bench.signal(Signal::Asked(Asked { native: "a2".to_owned(), ..approval }));
+    bench.signal(StreamSignal::RequestOpened(AgentRequest { native: "a2".to_owned(), ..approval }));
     assert_eq!(bench.session(1).open_requests().count(), 1, "each is asked for");
 }
 
 #[test]
-fn of_a_secret_only_the_fact_is_kept_and_it_is_asked_again() {
-    let mut spec = triaged();
+fn secret_answer_is_not_kept_and_is_asked_again() {
+    let mut spec = triaged_spec();
     spec.answers.insert("key".to_owned(), vec!["beforehand".to_owned()]);
-    let mut bench = RunBench::open(spec);
-    bench.start().signal(Signal::Asked(secret("n1")));
+    let mut bench = TestRun::open(spec);
+    bench.start().signal(StreamSignal::RequestOpened(secret("n1")));
     assert_eq!(bench.session(1).open_requests().count(), 1, "no secret is given by itself");
-    bench.answer(Reply::Text("hunter2".to_owned()));
+    bench.answer(RequestReply::Text("hunter2".to_owned()));
     assert_eq!(decided(&bench), [("key", "Which key?", None)]);
-    bench.does("old", Some(understood("it")));
+    bench.finish_session("old", Some(triage_result("it")));
     assert!(bench.instruction().contains("Decided: given, and kept secret"));
-    bench.start().signal(Signal::Asked(secret("n2")));
+    bench.start().signal(StreamSignal::RequestOpened(secret("n2")));
     assert_eq!(bench.session(2).open_requests().count(), 1);
     let record = format!("{:?}{:?}", bench.log, bench.run);
     assert!(!record.contains("hunter2"));
 }
 
 #[test]
-fn a_request_with_a_secret_in_it_is_given_nothing_by_itself() {
+fn request_with_secret_is_not_auto_answered() {
     let spec = RunSpec {
         answers: BTreeMap::from([
             ("key".to_owned(), vec!["k".to_owned()]),
@@ -134,46 +151,46 @@ fn a_request_with_a_secret_in_it_is_given_nothing_by_itself() {
     };
     let mut asked = secret("n1");
     asked.questions.push(one_question("scope", "Which?"));
-    let mut bench = RunBench::open(spec);
-    bench.start().signal(Signal::Asked(asked));
+    let mut bench = TestRun::open(spec);
+    bench.start().signal(StreamSignal::RequestOpened(asked));
     assert_eq!(bench.session(1).open_requests().count(), 1);
 }
 
 #[test]
-fn answers_given_beforehand_are_given_if_they_cover_all_that_is_asked() {
+fn preset_answers_apply_if_they_cover_the_request() {
     let spec = RunSpec {
         answers: BTreeMap::from([("scope".to_owned(), vec!["per user".to_owned()])]),
         ..run_spec()
     };
-    let mut bench = RunBench::open(spec);
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Which?")));
-    assert_eq!(bench.session(1).requests[0].fate, Fate::Answered);
+    let mut bench = TestRun::open(spec);
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Which?")));
+    assert_eq!(bench.session(1).requests[0].fate, RequestStatus::Answered);
     assert_eq!(decided(&bench), [("scope", "Which?", Some(vec!["per user".to_owned()]))]);
-    let mut two = asks("n2", "scope", "Which?");
+    let mut two = question_request("n2", "scope", "Which?");
     two.questions.push(one_question("size", "How many?"));
-    bench.signal(Signal::Asked(two));
+    bench.signal(StreamSignal::RequestOpened(two));
     assert_eq!(bench.session(1).open_requests().count(), 1, "the user has to answer a part of it");
     assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
 }
 
 #[test]
-fn an_answer_that_is_not_offered_is_not_given_and_the_question_is_seen() {
+fn preset_answer_outside_options_is_not_used() {
     let spec = RunSpec {
         answers: BTreeMap::from([("scope".to_owned(), vec!["nobody".to_owned()])]),
         budget: provost_core::session::Budget { tokens: Some(100), turns: None },
         ..run_spec()
     };
-    let label = |label: &str| Choice { label: label.to_owned(), description: String::new() };
-    let mut asked = asks("n1", "scope", "Which?");
-    asked.questions[0] = Question {
+    let label = |label: &str| AnswerOption { label: label.to_owned(), description: String::new() };
+    let mut asked = question_request("n1", "scope", "Which?");
+    asked.questions[0] = RequestQuestion {
         options: vec![label("user"), label("address")],
         only_options: true,
         ..asked.questions[0].clone()
     };
-    let mut bench = RunBench::open(spec);
-    bench.start().signal(Signal::Asked(asked));
+    let mut bench = TestRun::open(spec);
+    bench.start().signal(StreamSignal::RequestOpened(asked));
     assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
-    bench.tell(Command::RaiseBudget { tokens: Some(200), turns: None });
+    bench.apply(RunCommand::RaiseBudget { tokens: Some(200), turns: None });
     let budget = bench.session(1).budget.tokens;
     assert_eq!(budget, Some(200), "the rest continues meanwhile");
     bench.answer(answers(&[("scope", "user")]));
@@ -181,30 +198,30 @@ fn an_answer_that_is_not_offered_is_not_given_and_the_question_is_seen() {
 }
 
 #[test]
-fn a_question_without_words_is_known_by_its_header_or_title() {
-    let mut bench = RunBench::open(run_spec());
-    let mut asked = asks("n1", "a", "");
-    asked.questions.push(Question { header: "Size".to_owned(), ..one_question("b", "") });
-    bench.start().signal(Signal::Asked(asked));
+fn question_without_text_uses_header_or_title() {
+    let mut bench = TestRun::open(run_spec());
+    let mut asked = question_request("n1", "a", "");
+    asked.questions.push(RequestQuestion { header: "Size".to_owned(), ..one_question("b", "") });
+    bench.start().signal(StreamSignal::RequestOpened(asked));
     bench.answer(answers(&[("a", "1"), ("b", "2")]));
     let words: Vec<&str> = decided(&bench).into_iter().map(|(_, words, _)| words).collect();
     assert_eq!(words, ["A question", "Size"]);
 }
 
 #[test]
-fn a_question_that_is_withdrawn_is_no_decision() {
-    let mut bench = RunBench::open(run_spec());
-    bench.start().signal(Signal::Asked(asks("n1", "scope", "Per user?")));
-    bench.signal(Signal::Withdrawn { native: "n1".to_owned() });
+fn withdrawn_question_is_not_a_decision() {
+    let mut bench = TestRun::open(run_spec());
+    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
+    bench.signal(StreamSignal::RequestWithdrawn { native: "n1".to_owned() });
     assert!(bench.run.decisions.is_empty());
-    assert_eq!(bench.run.stage, Stage::Work);
+    assert_eq!(bench.run.stage, RunStage::Work);
 }
 
 #[test]
-fn a_run_that_is_being_ended_tells_nobody_of_questions() {
-    let mut bench = RunBench::open(run_spec());
+fn stopping_run_fires_no_question_hook() {
+    let mut bench = TestRun::open(run_spec());
     bench.start().cancel();
-    bench.signal(Signal::Asked(asks("n1", "scope", "Per user?")));
+    bench.signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
     assert_eq!(bench.hooks(), ["run.opened"]);
     assert!(bench.run.seen.is_empty());
 }

@@ -2,61 +2,61 @@
 
 use provost_core::{
     result::ResultForm,
-    run::{Permissions, ReviewMode, RunSpec, Stage},
-    session::{Sandbox, Work},
+    run::{ReviewMode, RunSpec, RunStage, StagePermissions},
+    session::{Sandbox, WorkLocation},
     verdict::EmptyDiff,
 };
 
-use super::kit::{RunBench, reviewed, run_spec, triaged, understood};
+use super::kit::{TestRun, reviewed_spec, run_spec, triage_result, triaged_spec};
 
 const MODES: [ReviewMode; 3] = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
 
 /// May edit, may ask, sandbox, result form, time limit in minutes.
-type Row = (bool, bool, Sandbox, ResultForm, Option<u64>);
+type StageRow = (bool, bool, Sandbox, ResultForm, Option<u64>);
 
 /// The expected table, written out independently.
-fn row(stage: Stage, mode: ReviewMode) -> Option<Row> {
+fn expected_row(stage: RunStage, mode: ReviewMode) -> Option<StageRow> {
     use ResultForm::{Plain, Plan, PlanReview, Review, Triage};
     use Sandbox::{ReadOnly, WorkspaceWrite};
     match (stage, mode) {
-        (Stage::Intake, _) => None,
-        (Stage::Triage, _) => Some((false, true, ReadOnly, Triage, Some(30))),
-        (Stage::Plan, _) => Some((false, true, ReadOnly, Plan, Some(60))),
-        (Stage::PlanReview, ReviewMode::Off) => None,
-        (Stage::PlanReview, ReviewMode::Report | ReviewMode::Repair) => {
+        (RunStage::Intake, _) => None,
+        (RunStage::Triage, _) => Some((false, true, ReadOnly, Triage, Some(30))),
+        (RunStage::Plan, _) => Some((false, true, ReadOnly, Plan, Some(60))),
+        (RunStage::PlanReview, ReviewMode::Off) => None,
+        (RunStage::PlanReview, ReviewMode::Report | ReviewMode::Repair) => {
             Some((false, false, ReadOnly, PlanReview, Some(60)))
         }
-        (Stage::Work | Stage::Tasks | Stage::Land, _) => {
+        (RunStage::Work | RunStage::Tasks | RunStage::Land, _) => {
             Some((true, true, WorkspaceWrite, Plain, None))
         }
-        (Stage::TaskReview | Stage::FinalReview, ReviewMode::Off) => None,
-        (Stage::TaskReview | Stage::FinalReview, ReviewMode::Report) => {
+        (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Off) => None,
+        (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Report) => {
             Some((false, false, ReadOnly, Review, Some(60)))
         }
-        (Stage::TaskReview | Stage::FinalReview, ReviewMode::Repair) => {
+        (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Repair) => {
             Some((true, false, WorkspaceWrite, Review, Some(60)))
         }
     }
 }
 
 #[test]
-fn the_table_of_permissions_is_exhaustive() {
-    for stage in Stage::ALL {
+fn permission_table_matches_every_stage() {
+    for stage in RunStage::ALL {
         for mode in MODES {
             let told = stage.permissions(mode).map(|permissions| {
-                let Permissions { edits, asks, sandbox, effort, .. } = permissions;
+                let StagePermissions { edits, asks, sandbox, effort, .. } = permissions;
                 assert_eq!(effort, None, "{stage:?} {mode:?}: the configuration says how hard");
                 let minutes = permissions.time_limit_ms.map(|ms| ms / 60_000);
                 (edits, asks, sandbox, permissions.result, minutes)
             });
-            assert_eq!(told, row(stage, mode), "{stage:?} {mode:?}");
+            assert_eq!(told, expected_row(stage, mode), "{stage:?} {mode:?}");
         }
     }
 }
 
 #[test]
-fn who_may_not_edit_is_in_a_sandbox_that_forbids_it() {
-    for (stage, mode) in Stage::ALL.into_iter().flat_map(|s| MODES.map(|m| (s, m))) {
+fn stage_without_edits_is_read_only() {
+    for (stage, mode) in RunStage::ALL.into_iter().flat_map(|s| MODES.map(|m| (s, m))) {
         if let Some(permissions) = stage.permissions(mode) {
             let read_only = permissions.sandbox == Sandbox::ReadOnly;
             assert_eq!(permissions.edits, !read_only, "{stage:?} {mode:?}");
@@ -65,15 +65,15 @@ fn who_may_not_edit_is_in_a_sandbox_that_forbids_it() {
 }
 
 #[test]
-fn words_of_stages_and_modes_are_those_that_are_stored() {
+fn stage_and_mode_names_match_stored_form() {
     let stored = |value: serde_json::Value| value.as_str().map(str::to_owned);
-    for stage in Stage::ALL {
+    for stage in RunStage::ALL {
         let word = stored(serde_json::to_value(stage).unwrap());
-        assert_eq!(word.as_deref(), Some(stage.word()));
+        assert_eq!(word.as_deref(), Some(stage.as_str()));
     }
     for mode in MODES {
         let word = stored(serde_json::to_value(mode).unwrap());
-        assert_eq!(word.as_deref(), Some(mode.word()));
+        assert_eq!(word.as_deref(), Some(mode.as_str()));
     }
 }
 
@@ -88,25 +88,25 @@ fn permissive(spec: RunSpec) -> RunSpec {
 }
 
 #[test]
-fn triage_may_ask_and_change_nothing() {
-    let bench = RunBench::open(permissive(triaged()));
+fn triage_may_ask_but_not_edit() {
+    let bench = TestRun::open(permissive(triaged_spec()));
     let spec = &bench.session(1).spec;
     let settings = &spec.agent.settings;
-    assert_eq!(bench.run.stage, Stage::Triage);
+    assert_eq!(bench.run.stage, RunStage::Triage);
     assert_eq!((settings.sandbox, settings.network), (Sandbox::ReadOnly, false));
     assert!(settings.questions);
     assert_eq!(settings.result, ResultForm::Triage);
-    assert!(matches!(&spec.work, Work::Detached { base, .. } if base.0 == "commit-of-old"));
+    assert!(matches!(&spec.work, WorkLocation::Detached { base, .. } if base.0 == "commit-of-old"));
     assert_eq!((spec.checks.len(), spec.setup.as_deref()), (0, None));
     assert_eq!(spec.bounds.time_limit_ms, Some(30 * 60_000));
     assert_eq!(spec.name, "limit-triage");
-    assert_eq!(spec.run.map(|of| (of.run, of.stage)), Some((bench.run.id, Stage::Triage)));
+    assert_eq!(spec.run.map(|of| (of.run, of.stage)), Some((bench.run.id, RunStage::Triage)));
 }
 
 #[test]
-fn work_has_what_the_configuration_gives_and_a_branch_of_its_own() {
-    let mut bench = RunBench::open(permissive(triaged()));
-    bench.does("old", Some(understood("limit it")));
+fn work_uses_config_and_its_own_branch() {
+    let mut bench = TestRun::open(permissive(triaged_spec()));
+    bench.finish_session("old", Some(triage_result("limit it")));
     let spec = &bench.session(2).spec;
     let settings = &spec.agent.settings;
     assert_eq!((settings.sandbox, settings.network), (Sandbox::FullAccess, true));
@@ -114,10 +114,13 @@ fn work_has_what_the_configuration_gives_and_a_branch_of_its_own() {
     let place = ("/trees/limit/2", "provost/limit-2", "commit-of-old");
     assert!(matches!(
         &spec.work,
-        Work::Worktree { path, branch, base: Some(base), top, .. }
+        WorkLocation::Worktree { path, branch, base: Some(base), top, .. }
             if (path.as_str(), branch.as_str(), base.0.as_str()) == place && top == "/project"
     ));
-    assert_eq!(bench.run.worktree(bench.live()), Some((place.0.to_owned(), place.1.to_owned())));
+    assert_eq!(
+        bench.run.worktree(bench.live_session()),
+        Some((place.0.to_owned(), place.1.to_owned()))
+    );
     assert_eq!(
         (spec.checks.as_slice(), spec.setup.as_deref()),
         (&["check".to_owned()][..], Some("make"))
@@ -128,15 +131,15 @@ fn work_has_what_the_configuration_gives_and_a_branch_of_its_own() {
 }
 
 #[test]
-fn a_report_may_neither_ask_nor_edit_and_a_repair_may_edit() {
+fn report_may_not_ask_or_edit_repair_may_edit() {
     for (mode, sandbox) in
         [(ReviewMode::Report, Sandbox::ReadOnly), (ReviewMode::Repair, Sandbox::FullAccess)]
     {
-        let mut bench = RunBench::open(permissive(reviewed(mode, ReviewMode::Off)));
-        bench.works("new");
+        let mut bench = TestRun::open(permissive(reviewed_spec(mode, ReviewMode::Off)));
+        bench.finish_work("new");
         let spec = &bench.session(2).spec;
         let settings = &spec.agent.settings;
-        assert_eq!(bench.run.stage, Stage::TaskReview);
+        assert_eq!(bench.run.stage, RunStage::TaskReview);
         assert_eq!((settings.sandbox, settings.questions), (sandbox, false), "{mode:?}");
         assert_eq!(settings.result, ResultForm::Review);
         assert_eq!(settings.network, mode == ReviewMode::Repair);
@@ -148,45 +151,45 @@ fn a_report_may_neither_ask_nor_edit_and_a_repair_may_edit() {
 }
 
 #[test]
-fn a_stage_shortens_a_time_limit_and_never_lengthens_it() {
+fn stage_only_shortens_the_time_limit() {
     for (given, has) in [(Some(60_000), 60_000), (Some(7_200_000), 1_800_000), (None, 1_800_000)] {
-        let mut spec = triaged();
+        let mut spec = triaged_spec();
         spec.bounds.time_limit_ms = given;
-        let bench = RunBench::open(spec);
+        let bench = TestRun::open(spec);
         assert_eq!(bench.session(1).spec.bounds.time_limit_ms, Some(has));
     }
     let mut spec = run_spec();
     spec.bounds.time_limit_ms = Some(5);
-    assert_eq!(RunBench::open(spec).session(1).spec.bounds.time_limit_ms, Some(5));
-    assert_eq!(RunBench::open(run_spec()).session(1).spec.bounds.time_limit_ms, None);
+    assert_eq!(TestRun::open(spec).session(1).spec.bounds.time_limit_ms, Some(5));
+    assert_eq!(TestRun::open(run_spec()).session(1).spec.bounds.time_limit_ms, None);
 }
 
 #[test]
-fn an_unattended_run_gives_no_means_to_ask() {
-    let spec = RunSpec { questions: false, ..permissive(triaged()) };
-    let mut bench = RunBench::open(spec);
+fn unattended_run_disables_questions() {
+    let spec = RunSpec { questions: false, ..permissive(triaged_spec()) };
+    let mut bench = TestRun::open(spec);
     assert!(!bench.session(1).spec.agent.settings.questions);
-    bench.does("old", Some(understood("limit it")));
+    bench.finish_session("old", Some(triage_result("limit it")));
     assert!(!bench.session(2).spec.agent.settings.questions);
-    let mut spec = triaged();
+    let mut spec = triaged_spec();
     spec.agent.settings.questions = false;
-    assert!(!RunBench::open(spec).session(1).spec.agent.settings.questions, "nothing is added");
+    assert!(!TestRun::open(spec).session(1).spec.agent.settings.questions, "nothing is added");
 }
 
 #[test]
-fn the_effort_is_the_configurations() {
+fn effort_comes_from_config() {
     let mut spec = run_spec();
     spec.agent.settings.effort = Some("high".to_owned());
-    let bench = RunBench::open(spec);
+    let bench = TestRun::open(spec);
     assert_eq!(bench.session(1).spec.agent.settings.effort.as_deref(), Some("high"));
 }
 
 #[test]
-fn a_review_that_is_off_is_no_stage() {
-    let mut bench = RunBench::open(run_spec());
-    bench.works("new").landed("new");
-    assert_eq!(bench.stages(), [Stage::Work, Stage::Land]);
-    let mut bench = RunBench::open(reviewed(ReviewMode::Off, ReviewMode::Report));
-    bench.works("new").reviews("new", Vec::new()).landed("new");
-    assert_eq!(bench.stages(), [Stage::Work, Stage::FinalReview, Stage::Land]);
+fn disabled_review_is_not_a_stage() {
+    let mut bench = TestRun::open(run_spec());
+    bench.finish_work("new").land("new");
+    assert_eq!(bench.stages(), [RunStage::Work, RunStage::Land]);
+    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Off, ReviewMode::Report));
+    bench.finish_work("new").finish_review("new", Vec::new()).land("new");
+    assert_eq!(bench.stages(), [RunStage::Work, RunStage::FinalReview, RunStage::Land]);
 }

@@ -8,36 +8,36 @@ use std::{
 };
 
 use provost_core::ids::LaunchId;
-use provost_watch::terminal::{WriteTicket, Writes};
+use provost_watch::terminal::{WriteQueue, WriteTicket};
 use tokio::sync::{Notify, oneshot};
 
-use super::super::watch::polled;
+use super::super::watch::poll_fd;
 
 /// The listeners for a write, by terminal.
-type Waiting = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
+type WriteListeners = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
 
 /// Listens to terminals, and remembers what this daemon typed. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Panes {
+pub(crate) struct PaneRegistry {
     /// `None` if the kernel has no more inotify queues for this user.
-    writes: Option<Arc<Writes>>,
-    waiting: Waiting,
+    writes: Option<Arc<WriteQueue>>,
+    waiting: WriteListeners,
     bells: Arc<Mutex<BTreeMap<LaunchId, Arc<Notify>>>>,
     typed: Arc<Mutex<BTreeSet<(LaunchId, String)>>>,
 }
 
 /// Distributes the kernel's notifications: one queue for all panes, because a user has few.
-pub(crate) struct Hub {
-    writes: Option<Arc<Writes>>,
-    waiting: Waiting,
+pub(crate) struct WriteDispatcher {
+    writes: Option<Arc<WriteQueue>>,
+    waiting: WriteListeners,
 }
 
-impl Panes {
-    pub(crate) fn new() -> (Panes, Hub) {
-        let writes = Writes::new().ok().map(Arc::new);
-        let waiting = Waiting::default();
-        let hub = Hub { writes: writes.clone(), waiting: waiting.clone() };
-        (Panes { writes, waiting, bells: Arc::default(), typed: Arc::default() }, hub)
+impl PaneRegistry {
+    pub(crate) fn new() -> (PaneRegistry, WriteDispatcher) {
+        let writes = WriteQueue::new().ok().map(Arc::new);
+        let waiting = WriteListeners::default();
+        let hub = WriteDispatcher { writes: writes.clone(), waiting: waiting.clone() };
+        (PaneRegistry { writes, waiting, bells: Arc::default(), typed: Arc::default() }, hub)
     }
 
     /// Listens for the next write to a terminal, from now on. `None` if the kernel does not report
@@ -46,7 +46,7 @@ impl Panes {
         let writes = self.writes.as_ref()?;
         // A notification that arrives meanwhile waits for the lock, and finds its listener.
         let mut waiting = lock(&self.waiting);
-        let ticket = writes.ask(terminal).ok()?;
+        let ticket = writes.watch_next_write(terminal).ok()?;
         let (tell, told) = oneshot::channel();
         let listeners = waiting.entry(ticket).or_default();
         listeners.retain(|one| !one.is_closed());
@@ -75,12 +75,12 @@ impl Panes {
     }
 }
 
-impl Hub {
+impl WriteDispatcher {
     /// Serves as long as it is polled.
     pub(crate) async fn run(self) {
-        let Some(Ok(queue)) = self.writes.map(polled) else { return };
+        let Some(Ok(queue)) = self.writes.map(poll_fd) else { return };
         while let Ok(mut guard) = queue.readable().await {
-            let tickets = match guard.try_io(|queue| queue.get_ref().take()) {
+            let tickets = match guard.try_io(|queue| queue.get_ref().take_tickets()) {
                 Ok(Ok(tickets)) => tickets,
                 Ok(Err(_)) => return,
                 Err(_) => continue,

@@ -6,10 +6,10 @@
 
 mod hub;
 mod pace;
-mod place;
+mod pane_target;
 mod typist;
 mod watcher;
 
-pub(crate) use hub::{Hub, Panes};
-pub(crate) use typist::{Typing, Typist};
+pub(crate) use hub::{PaneRegistry, WriteDispatcher};
+pub(crate) use typist::{PaneInput, Typist};
 pub(crate) use watcher::PaneWatch;

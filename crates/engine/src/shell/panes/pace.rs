@@ -5,16 +5,16 @@
 //! often as long as nothing new is found.
 
 /// How long after a write a pane is read.
-pub(super) const SOON_MS: u64 = 150;
+pub(super) const READ_DELAY_MS: u64 = 150;
 
 /// The longest time between two reads of a pane whose program draws continuously.
-const LONGEST_MS: u64 = 5_000;
+const MAX_ANIMATED_MS: u64 = 5_000;
 
 /// The longest time between two reads of a pane with occasional writes.
-const BLINKING_MS: u64 = 2_000;
+const MAX_BLINKING_MS: u64 = 2_000;
 
 /// The pause in listening after a write: a spinner draws dozens of times a second.
-const BREATH_MS: u64 = 200;
+const LISTEN_PAUSE_MS: u64 = 200;
 
 /// A program that writes nothing for this long has stopped drawing.
 const QUIET_MS: u64 = 250;
@@ -24,8 +24,8 @@ const ANIMATED_MS: u64 = 500;
 
 /// The pace of one pane. All times are of the monotonic clock.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    flow: Option<Flow>,
+pub(super) struct PaneReadPace {
+    flow: Option<WriteFlow>,
     /// Whether something was written that no read has seen.
     unseen: bool,
     due_ms: Option<u64>,
@@ -37,37 +37,38 @@ pub(super) struct Pace {
 
 /// A sequence of writes without a pause.
 #[derive(Debug)]
-struct Flow {
+struct WriteFlow {
     began_ms: u64,
     animated: bool,
-    hearing: Hearing,
+    hearing: ListenState,
 }
 
 #[derive(Debug)]
-enum Hearing {
+enum ListenState {
     /// Not listening until then.
-    Breath(u64),
+    Paused(u64),
     /// Listening; without a write until then, the flow is over.
     Listening(u64),
 }
 
-impl Pace {
+impl PaneReadPace {
     /// Records a write.
-    pub(super) fn wrote(&mut self, now_ms: u64) {
-        let rested = self.wrote_ms.is_none_or(|last| now_ms.saturating_sub(last) >= LONGEST_MS);
+    pub(super) fn record_write(&mut self, now_ms: u64) {
+        let rested =
+            self.wrote_ms.is_none_or(|last| now_ms.saturating_sub(last) >= MAX_ANIMATED_MS);
         self.wrote_ms = Some(now_ms);
         self.unseen = true;
-        let hearing = Hearing::Breath(now_ms + BREATH_MS);
-        let flow = self.flow.get_or_insert(Flow {
+        let hearing = ListenState::Paused(now_ms + LISTEN_PAUSE_MS);
+        let flow = self.flow.get_or_insert(WriteFlow {
             began_ms: now_ms,
             animated: false,
-            hearing: Hearing::Breath(now_ms),
+            hearing: ListenState::Paused(now_ms),
         });
         flow.hearing = hearing;
-        let most = if flow.animated { LONGEST_MS } else { BLINKING_MS };
+        let most = if flow.animated { MAX_ANIMATED_MS } else { MAX_BLINKING_MS };
         let spaced = |(at, spacing): (u64, u64)| at + spacing.min(most);
         let spaced = if rested { 0 } else { self.looked.map_or(0, spaced) };
-        let mut due = spaced.max(now_ms + SOON_MS);
+        let mut due = spaced.max(now_ms + READ_DELAY_MS);
         if !flow.animated && now_ms.saturating_sub(flow.began_ms) >= ANIMATED_MS {
             flow.animated = true;
             due = now_ms;
@@ -78,22 +79,21 @@ impl Pace {
     /// Whether the caller has to listen for the next write now.
     pub(super) fn wants_to_listen(&self, now_ms: u64) -> bool {
         match &self.flow {
-            Some(Flow { hearing: Hearing::Breath(until), .. }) => *until <= now_ms,
-            Some(Flow { hearing: Hearing::Listening(_), .. }) | None => false,
+            Some(WriteFlow { hearing: ListenState::Paused(until), .. }) => *until <= now_ms,
+            Some(WriteFlow { hearing: ListenState::Listening(_), .. }) | None => false,
         }
     }
 
     /// Records that the caller listens from now on.
-    pub(super) fn listens(&mut self, now_ms: u64) {
+    pub(super) fn record_listening(&mut self, now_ms: u64) {
         if let Some(flow) = &mut self.flow {
-            flow.hearing = Hearing::Listening(now_ms + QUIET_MS);
+            flow.hearing = ListenState::Listening(now_ms + QUIET_MS);
         }
     }
 
     /// Records that time has passed.
-    pub(super) fn pass(&mut self, now_ms: u64) {
-        let quiet =
-            |flow: &mut Flow| matches!(flow.hearing, Hearing::Listening(until) if until <= now_ms);
+    pub(super) fn advance(&mut self, now_ms: u64) {
+        let quiet = |flow: &mut WriteFlow| matches!(flow.hearing, ListenState::Listening(until) if until <= now_ms);
         if let Some(flow) = self.flow.take_if(quiet)
             && flow.animated
             && self.unseen
@@ -110,18 +110,18 @@ impl Pace {
     /// Returns the time of the next action.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let hearing = self.flow.as_ref().map(|flow| match flow.hearing {
-            Hearing::Breath(until) | Hearing::Listening(until) => until,
+            ListenState::Paused(until) | ListenState::Listening(until) => until,
         });
         self.due_ms.into_iter().chain(hearing).min()
     }
 
     /// Records a read of the pane, by a caller that has listened since before it, and whether it
     /// found anything new.
-    pub(super) fn looked(&mut self, now_ms: u64, news: bool) {
+    pub(super) fn record_read(&mut self, now_ms: u64, news: bool) {
         let spacing = match self.looked {
-            Some((_, spacing)) if !news && self.unseen => (spacing * 2).min(LONGEST_MS),
+            Some((_, spacing)) if !news && self.unseen => (spacing * 2).min(MAX_ANIMATED_MS),
             Some((_, spacing)) if !news => spacing,
-            Some(_) | None => SOON_MS,
+            Some(_) | None => READ_DELAY_MS,
         };
         self.looked = Some((now_ms, spacing));
         (self.unseen, self.due_ms) = (false, None);
@@ -135,23 +135,23 @@ mod tests {
     /// Replays writes at these times, and returns when the pane was read. No read finds anything
     /// new.
     fn looks(writes: &[u64], end_ms: u64) -> Vec<u64> {
-        let (mut pace, mut found) = (Pace::default(), Vec::new());
+        let (mut pace, mut found) = (PaneReadPace::default(), Vec::new());
         let (mut listens, mut missed) = (true, false);
         for now in 0..end_ms {
             missed |= writes.contains(&now);
             if missed && listens {
                 (listens, missed) = (false, false);
-                pace.wrote(now);
+                pace.record_write(now);
             }
-            pace.pass(now);
+            pace.advance(now);
             let due = pace.is_due(now);
             if due || pace.wants_to_listen(now) {
                 (listens, missed) = (true, false);
-                pace.listens(now);
+                pace.record_listening(now);
             }
             if due {
                 found.push(now);
-                pace.looked(now, false);
+                pace.record_read(now, false);
             }
         }
         found
@@ -162,24 +162,27 @@ mod tests {
     }
 
     #[test]
-    fn single_write_is_looked_at_soon_and_once() {
-        assert_eq!(looks(&[1_000], 20_000), [1_000 + SOON_MS]);
+    fn single_write_is_read_soon_and_once() {
+        assert_eq!(looks(&[1_000], 20_000), [1_000 + READ_DELAY_MS]);
         assert_eq!(looks(&[], 20_000), Vec::<u64>::new());
     }
 
     #[test]
-    fn spinner_is_looked_at_less_and_less_often_and_at_once_when_it_stops() {
+    fn spinner_is_read_less_often_and_when_it_stops() {
         let found = looks(&every(40, 1_000, 61_040), 120_000);
         let stopped = *found.last().unwrap();
-        let soon = 61_000..=61_000 + BREATH_MS + 2 * QUIET_MS;
+        let soon = 61_000..=61_000 + LISTEN_PAUSE_MS + 2 * QUIET_MS;
         assert!(soon.contains(&stopped), "{found:?}");
         assert!(found.len() <= 22, "{found:?}");
         let gaps: Vec<u64> = found.windows(2).map(|two| two[1] - two[0]).collect();
-        assert!(gaps.iter().all(|gap| *gap <= LONGEST_MS + BREATH_MS + QUIET_MS), "{gaps:?}");
+        assert!(
+            gaps.iter().all(|gap| *gap <= MAX_ANIMATED_MS + LISTEN_PAUSE_MS + QUIET_MS),
+            "{gaps:?}"
+        );
     }
 
     #[test]
-    fn spinner_after_blinking_is_looked_at_when_it_turns() {
+    fn spinner_after_blinking_is_read_at_its_start() {
         let blinks = every(1_000, 1_000, 60_000);
         let found = looks(&[blinks, every(40, 60_000, 70_000)].concat(), 80_000);
         assert!(found.iter().any(|at| (60_000..61_000).contains(at)), "{found:?}");
@@ -188,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn write_after_a_rest_is_looked_at_soon_whatever_was_before() {
+    fn write_after_a_rest_is_read_soon() {
         let found = looks(&[every(40, 1_000, 20_000), vec![40_000]].concat(), 50_000);
-        assert_eq!(found.last(), Some(&(40_000 + SOON_MS)));
+        assert_eq!(found.last(), Some(&(40_000 + READ_DELAY_MS)));
     }
 
     #[test]
@@ -203,16 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn look_that_brings_news_is_followed_by_another_soon() {
-        let mut pace = Pace::default();
-        for (at, news, expected) in
-            [(0, false, SOON_MS), (1_000, false, 2 * SOON_MS), (2_000, true, SOON_MS)]
-        {
-            pace.wrote(at);
-            pace.looked(at + SOON_MS, news);
-            assert_eq!(pace.looked, Some((at + SOON_MS, expected)));
+    fn read_with_news_is_followed_by_another_soon() {
+        let mut pace = PaneReadPace::default();
+        for (at, news, expected) in [
+            (0, false, READ_DELAY_MS),
+            (1_000, false, 2 * READ_DELAY_MS),
+            (2_000, true, READ_DELAY_MS),
+        ] {
+            pace.record_write(at);
+            pace.record_read(at + READ_DELAY_MS, news);
+            assert_eq!(pace.looked, Some((at + READ_DELAY_MS, expected)));
         }
-        pace.looked(3_000, false);
-        assert_eq!(pace.looked, Some((3_000, SOON_MS)), "nothing was written since");
+        pace.record_read(3_000, false);
+        assert_eq!(pace.looked, Some((3_000, READ_DELAY_MS)), "nothing was written since");
     }
 }

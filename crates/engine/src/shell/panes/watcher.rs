@@ -4,7 +4,7 @@ use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
 use provost_core::{
     ids::LaunchId,
-    session::{Command, PaneSight, Session},
+    session::{PaneState, Session, SessionCommand},
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::{
@@ -15,99 +15,99 @@ use tokio::{
 use super::{
     super::{
         clock::Clock,
-        handle::Teller,
-        held,
-        watch::{Guess, Hints, polled},
+        handle::ObservationSender,
+        supervised_command,
+        watch::{InferredState, ScreenHints, poll_fd},
     },
-    hub::Panes,
-    pace::{Pace, SOON_MS},
-    place::{Found, Looked, Place},
+    hub::PaneRegistry,
+    pace::{PaneReadPace, READ_DELAY_MS},
+    pane_target::{PaneContent, PaneRead, PaneTarget},
 };
 
 /// The read interval of a pane that cannot be typed into, or whose writes the kernel does not
 /// report.
-const LOOK_AGAIN_MS: u64 = 2_000;
+const READ_INTERVAL_MS: u64 = 2_000;
 
 pub(crate) struct PaneWatch {
     launch: LaunchId,
-    place: Place,
-    hints: Hints,
-    panes: Panes,
+    place: PaneTarget,
+    hints: ScreenHints,
+    panes: PaneRegistry,
     bell: Arc<Notify>,
-    teller: Teller,
+    teller: ObservationSender,
     clock: Clock,
-    told: Option<PaneSight>,
+    reported: Option<PaneState>,
     /// The terminal that the agent writes to, once the pane was seen.
     terminal: Option<PathBuf>,
-    pace: Pace,
+    pace: PaneReadPace,
     /// When the pane is to be read, whatever is written there.
-    look_ms: Option<u64>,
+    read_at_ms: Option<u64>,
 }
 
 impl PaneWatch {
     pub(crate) fn new(
         session: &Session,
         launch: LaunchId,
-        panes: Panes,
-        teller: Teller,
+        panes: PaneRegistry,
+        teller: ObservationSender,
         clock: Clock,
     ) -> Option<PaneWatch> {
-        let place = Place::of(session)?;
+        let place = PaneTarget::from_session(session)?;
         let watch = &session.launch(launch)?.watch;
         // A position in its stream that no earlier daemon reported.
         let shown = watch.hints.values().map(|seen| seen.place).max().unwrap_or(0);
         Some(PaneWatch {
             launch,
             place,
-            hints: Hints::after(session, shown),
+            hints: ScreenHints::after(session, shown),
             bell: panes.bell(launch),
             panes,
             teller,
             clock,
-            told: watch.pane,
+            reported: watch.pane,
             terminal: None,
-            pace: Pace::default(),
-            look_ms: Some(0),
+            pace: PaneReadPace::default(),
+            read_at_ms: Some(0),
         })
     }
 
     /// Watches as long as it is polled. A missing pane or server ends nothing else.
     pub(crate) async fn run(mut self) {
-        let mut server = self.place.server_pid().and_then(|pid| opened(pid).ok());
+        let mut server = self.place.server_pid().and_then(|pid| open_pidfd(pid).ok());
         let mut write = None;
         loop {
             let now = self.clock.now().mono_ms;
-            self.pace.pass(now);
-            let due = self.pace.is_due(now) || self.look_ms.is_some_and(|due| due <= now);
+            self.pace.advance(now);
+            let due = self.pace.is_due(now) || self.read_at_ms.is_some_and(|due| due <= now);
             if due || self.pace.wants_to_listen(now) {
                 // Listening before the read misses no write after it.
                 write = self.listen();
-                self.pace.listens(now);
+                self.pace.record_listening(now);
             }
             if due {
                 let unheard = self.terminal.is_none();
-                if matches!(self.look().await, Looked::Never) {
+                if matches!(self.read_pane().await, PaneRead::Gone) {
                     return std::future::pending().await;
                 }
                 if unheard && self.terminal.is_some() {
                     // Something may have been written between the first read and the first
                     // listening.
-                    self.look_soon();
+                    self.schedule_read();
                 } else if write.is_none() {
-                    self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
+                    self.read_at_ms.get_or_insert(now + READ_INTERVAL_MS);
                 }
                 continue;
             }
-            let (wait, bell) = (self.wait(now), self.bell.clone());
+            let (wait, bell) = (self.wait_until_due(now), self.bell.clone());
             tokio::select! {
-                () = written(&mut write) => {
+                () = wait_for_write(&mut write) => {
                     write = None;
-                    self.pace.wrote(self.clock.now().mono_ms);
+                    self.pace.record_write(self.clock.now().mono_ms);
                 }
-                () = bell.notified() => self.look_soon(),
-                () = ended(server.as_ref()) => {
+                () = bell.notified() => self.schedule_read(),
+                () = wait_for_exit(server.as_ref()) => {
                     server = None;
-                    self.look_soon();
+                    self.schedule_read();
                 }
                 () = wait => {}
             }
@@ -119,72 +119,74 @@ impl PaneWatch {
     }
 
     /// Waits until the next action is due.
-    fn wait(&self, now_ms: u64) -> impl Future<Output = ()> + use<> {
-        let due = self.pace.next_ms().into_iter().chain(self.look_ms).min();
+    fn wait_until_due(&self, now_ms: u64) -> impl Future<Output = ()> + use<> {
+        let due = self.pace.next_ms().into_iter().chain(self.read_at_ms).min();
         let left = due.map(|due| due.saturating_sub(now_ms));
         async move {
             match left {
-                Some(left) => held::pause(Duration::from_millis(left)).await,
+                Some(left) => supervised_command::sleep(Duration::from_millis(left)).await,
                 None => std::future::pending().await,
             }
         }
     }
 
-    fn look_soon(&mut self) {
-        let soon = self.clock.now().mono_ms + SOON_MS;
-        self.look_ms = Some(self.look_ms.map_or(soon, |due| due.min(soon)));
+    fn schedule_read(&mut self) {
+        let soon = self.clock.now().mono_ms + READ_DELAY_MS;
+        self.read_at_ms = Some(self.read_at_ms.map_or(soon, |due| due.min(soon)));
     }
 
     /// Reads the pane itself, and schedules the next read.
-    async fn look(&mut self) -> Looked {
+    async fn read_pane(&mut self) -> PaneRead {
         let place = self.place.clone();
-        let looked = held::blocking(move || place.look()).await;
+        let looked = supervised_command::blocking(move || place.look()).await;
         let now = self.clock.now().mono_ms;
-        self.look_ms = None;
+        self.read_at_ms = None;
         let mut news = false;
         let sight = match &looked {
-            Looked::There(found) => {
+            PaneRead::Present(found) => {
                 self.terminal = Some(found.pane.tty.clone());
-                news |= self.take(found, now).await;
+                news |= self.take_content(found, now).await;
                 found.sight
             }
-            Looked::Unseen | Looked::Never => PaneSight::Gone,
+            PaneRead::Unavailable | PaneRead::Gone => PaneState::Gone,
         };
-        if sight != PaneSight::Open {
-            self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
+        if sight != PaneState::Open {
+            self.read_at_ms.get_or_insert(now + READ_INTERVAL_MS);
         }
-        if self.told.replace(sight) != Some(sight) {
+        if self.reported.replace(sight) != Some(sight) {
             news = true;
             let launch = self.launch;
-            self.teller.tell(launch.session, Command::PaneSeen { launch, sight }).await;
+            self.teller.send(launch.session, SessionCommand::PaneSeen { launch, sight }).await;
         }
-        self.pace.looked(now, news);
+        self.pace.record_read(now, news);
         looked
     }
 
     /// Takes the content of the pane, and returns whether it is new. A frame counts once it was
     /// seen twice.
-    async fn take(&mut self, found: &Found, now: u64) -> bool {
+    async fn take_content(&mut self, found: &PaneContent, now: u64) -> bool {
         let titled = self.hints.title(&found.pane.title, found.reading.as_ref());
         let framed = found.reading.clone().and_then(|reading| self.hints.frame(reading));
         if found.reading.as_ref().is_some_and(|reading| !self.hints.agrees(reading)) {
-            self.look_ms = Some(now + SOON_MS);
+            self.read_at_ms = Some(now + READ_DELAY_MS);
         }
         let news = titled.is_some() || framed.is_some();
         for guess in titled.into_iter().chain(framed) {
-            self.guess(guess).await;
+            self.report_inferred(guess).await;
         }
         news
     }
 
-    async fn guess(&self, Guess { by, place, what }: Guess) {
+    async fn report_inferred(&self, InferredState { by, place, what }: InferredState) {
         let launch = self.launch;
-        self.teller.tell(launch.session, Command::Hinted { launch, by, place, what }).await;
+        self.teller
+            .send(launch.session, SessionCommand::ScreenHinted { launch, by, place, what })
+            .await;
     }
 }
 
 /// Waits until the terminal is written to.
-async fn written(write: &mut Option<oneshot::Receiver<()>>) {
+async fn wait_for_write(write: &mut Option<oneshot::Receiver<()>>) {
     match write {
         // A dropped sender is a reason to read, too.
         Some(write) => write.await.unwrap_or_default(),
@@ -193,7 +195,7 @@ async fn written(write: &mut Option<oneshot::Receiver<()>>) {
 }
 
 /// Waits until a process has ended.
-async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
+async fn wait_for_exit(process: Option<&AsyncFd<OwnedFd>>) {
     match process {
         // A process that cannot be waited for is probed.
         Some(process) => drop(process.readable().await),
@@ -201,7 +203,7 @@ async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
     }
 }
 
-fn opened(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
+fn open_pidfd(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-    polled(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
+    poll_fd(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
 }

@@ -1,17 +1,17 @@
 //! Watches agents beside their protocol: their transcripts, their terminals, and the processes of
 //! external agents.
 
-mod adopted;
-mod hints;
+mod external_agent;
 mod hooks;
-mod others;
-mod polled;
+mod poll_fd;
 mod records;
 mod rollout;
+mod screen_hints;
+mod thread_switch;
 
-pub(crate) use adopted::{Adopted, WatchContext};
-pub(crate) use hints::{Guess, Hints};
-pub use hooks::take;
-pub use others::Moves;
-pub(crate) use polled::polled;
-pub(crate) use rollout::{RolloutWatch, Wanted};
+pub(crate) use external_agent::{ExternalAgentWatch, WatchContext};
+pub use hooks::take_hook_event;
+pub(crate) use poll_fd::poll_fd;
+pub(crate) use rollout::{RolloutSource, RolloutWatch};
+pub(crate) use screen_hints::{InferredState, ScreenHints};
+pub use thread_switch::ThreadSwitches;

@@ -1,7 +1,7 @@
 //! The user's keys: those for the command, and the one that detaches.
 
 /// Ctrl-\ in its traditional one-byte form.
-const LEAVE: u8 = 0x1c;
+const DETACH_KEY: u8 = 0x1c;
 /// The code point of the key pressed together with Ctrl.
 const BACKSLASH: &str = "92";
 /// The Ctrl modifier in extended key encodings; active locks are added to it.
@@ -10,21 +10,21 @@ const LOCKS: u32 = 64 | 128;
 
 /// The typed keys up to the detach key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Typed<'a> {
+pub(super) struct TypedKeys<'a> {
     pub(super) keys: &'a [u8],
-    pub(super) leaves: bool,
+    pub(super) detaches: bool,
 }
 
 /// Splits typed bytes into the command's keys and the detach key. A program may have switched the
 /// terminal to an extended key encoding, so the detach key is recognized in all its forms.
-pub(super) fn typed(bytes: &[u8]) -> Typed<'_> {
-    let leave = (0..bytes.len()).find(|at| begins_with_leave(&bytes[*at..]));
-    Typed { keys: &bytes[..leave.unwrap_or(bytes.len())], leaves: leave.is_some() }
+pub(super) fn split_keys(bytes: &[u8]) -> TypedKeys<'_> {
+    let leave = (0..bytes.len()).find(|at| starts_with_detach_key(&bytes[*at..]));
+    TypedKeys { keys: &bytes[..leave.unwrap_or(bytes.len())], detaches: leave.is_some() }
 }
 
-fn begins_with_leave(bytes: &[u8]) -> bool {
+fn starts_with_detach_key(bytes: &[u8]) -> bool {
     match bytes {
-        [LEAVE, ..] => true,
+        [DETACH_KEY, ..] => true,
         [0x1b, b'[', rest @ ..] => is_long_form(rest),
         _ => false,
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_that_leaves_is_known_in_all_its_forms() {
+    fn detach_key_is_recognized_in_every_encoding() {
         let forms: [&[u8]; 6] = [
             b"\x1c",
             b"\x1b[92;5u",
@@ -65,12 +65,16 @@ mod tests {
         ];
         for form in forms {
             let all = [b"ab\x1b[A", form, b"lost"].concat();
-            assert_eq!(typed(&all), Typed { keys: b"ab\x1b[A", leaves: true }, "{form:?}");
+            assert_eq!(
+                split_keys(&all),
+                TypedKeys { keys: b"ab\x1b[A", detaches: true },
+                "{form:?}"
+            );
         }
     }
 
     #[test]
-    fn every_other_key_is_the_commands() {
+    fn other_keys_go_to_the_command() {
         let others: [&[u8]; 8] = [
             b"\x03\x1a\x1d\x1b",
             b"\x1b[92u",
@@ -82,7 +86,7 @@ mod tests {
             "\u{e9}\u{1f600}\u{ff}".as_bytes(),
         ];
         for keys in others {
-            assert_eq!(typed(keys), Typed { keys, leaves: false });
+            assert_eq!(split_keys(keys), TypedKeys { keys, detaches: false });
         }
     }
 }

@@ -11,18 +11,18 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::keys::{self, Typed};
-use super::person::Person;
-use super::{CHUNK, Call, Error, Place};
+use super::keys::{self, TypedKeys};
+use super::user_terminal::UserTerminal;
+use super::{CHUNK, Error, ViewportCall, ViewportIo};
 use crate::clock::{mono_ms, timespec};
 use crate::spec::Tty;
 
 /// How often to ask the caller whether there is still something to show, in milliseconds.
-const LOOK_AGAIN: u64 = 300;
+const OVER_POLL_MS: u64 = 300;
 
 /// Why a program on its own terminal is no longer shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ProgramViewEnd {
     /// The user detached, the user's terminal hung up, or the caller asked for it.
     Detached,
     /// The program exited by itself.
@@ -35,17 +35,17 @@ pub enum Shown {
 /// Detaching ends the program. The user's terminal is restored in every case.
 pub fn run_program(
     mut command: Command,
-    place: Place<'_>,
+    place: ViewportIo<'_>,
     is_over: impl Fn() -> bool,
-) -> Result<Shown, Error> {
-    let mut person = Person::look(place.input, place.output)?;
+) -> Result<ProgramViewEnd, Error> {
+    let mut person = UserTerminal::open(place.input, place.output)?;
     let (terminal, other) = open_terminal(person.size())?;
     command.stdin(other.try_clone()?).stdout(other.try_clone()?).stderr(other);
     person.take_over()?;
     let child = command.spawn().map_err(Error::Start)?;
     // It keeps the other end of the terminal open, which would hide the terminal's end from us.
     drop(command);
-    let mut proxy = Proxy { person, place, terminal, child, unread: VecDeque::new() };
+    let mut proxy = ProgramProxy { person, place, terminal, child, unread: VecDeque::new() };
     let shown = proxy.run(is_over);
     proxy.end_program();
     shown
@@ -68,9 +68,9 @@ fn resize(terminal: &File, size: Option<Tty>) -> io::Result<()> {
     Ok(tcsetwinsize(terminal, size)?)
 }
 
-struct Proxy<'a> {
-    person: Person<'a>,
-    place: Place<'a>,
+struct ProgramProxy<'a> {
+    person: UserTerminal<'a>,
+    place: ViewportIo<'a>,
     terminal: File,
     child: Child,
     /// Keys that the program has not taken yet; until then no more keys are read.
@@ -78,41 +78,41 @@ struct Proxy<'a> {
 }
 
 /// The sources that one wait found ready.
-struct Ready {
+struct ProxyReady {
     typed: bool,
     shown: bool,
     called: bool,
 }
 
-impl Proxy<'_> {
-    fn run(&mut self, is_over: impl Fn() -> bool) -> Result<Shown, Error> {
-        let mut look_at = mono_ms() + LOOK_AGAIN;
+impl ProgramProxy<'_> {
+    fn run(&mut self, is_over: impl Fn() -> bool) -> Result<ProgramViewEnd, Error> {
+        let mut look_at = mono_ms() + OVER_POLL_MS;
         loop {
             let ready = self.wait(look_at)?;
-            if ready.called && self.hear_call()? {
-                return Ok(Shown::Detached);
+            if ready.called && self.handle_call()? {
+                return Ok(ProgramViewEnd::Detached);
             }
             if ready.shown && self.show()? {
-                return Ok(Shown::Exited(self.child.wait()?));
+                return Ok(ProgramViewEnd::Exited(self.child.wait()?));
             }
             self.pass_keys()?;
             if ready.typed && self.read_keys()? {
-                return Ok(Shown::Detached);
+                return Ok(ProgramViewEnd::Detached);
             }
             if let Some(status) = self.child.try_wait()? {
                 while !self.show()? {}
-                return Ok(Shown::Exited(status));
+                return Ok(ProgramViewEnd::Exited(status));
             }
             if mono_ms() >= look_at {
                 if is_over() {
-                    return Ok(Shown::Over);
+                    return Ok(ProgramViewEnd::Over);
                 }
-                look_at = mono_ms() + LOOK_AGAIN;
+                look_at = mono_ms() + OVER_POLL_MS;
             }
         }
     }
 
-    fn wait(&self, until_ms: u64) -> Result<Ready, Error> {
+    fn wait(&self, until_ms: u64) -> Result<ProxyReady, Error> {
         let full = !self.unread.is_empty();
         let typed = if full { PollFlags::empty() } else { PollFlags::IN };
         let shown = if full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -127,17 +127,17 @@ impl Proxy<'_> {
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let [typed, shown, called] = fds.map(|fd| !fd.revents().is_empty());
-        Ok(Ready { typed, shown, called })
+        Ok(ProxyReady { typed, shown, called })
     }
 
     /// Returns true if the program is to be left.
-    fn hear_call(&mut self) -> Result<bool, Error> {
+    fn handle_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.place.calls, &mut byte).map_err(io::Error::from)?;
-        if read == 0 || byte[0] == Call::Leave.byte() {
+        if read == 0 || byte[0] == ViewportCall::Leave.byte() {
             return Ok(true);
         }
-        if byte[0] == Call::Resized.byte() {
+        if byte[0] == ViewportCall::Resized.byte() {
             resize(&self.terminal, self.person.size())?;
         }
         Ok(false)
@@ -173,7 +173,7 @@ impl Proxy<'_> {
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
-        let Typed { keys, leaves } = keys::typed(&bytes[..read]);
+        let TypedKeys { keys, detaches: leaves } = keys::split_keys(&bytes[..read]);
         self.unread.extend(keys);
         self.pass_keys()?;
         Ok(leaves || read == 0)

@@ -6,9 +6,9 @@
 use crate::spec::Tty;
 
 /// The minimum time that the program gets to see the shorter terminal.
-const SHORTEST_MS: u64 = 100;
+const MIN_SHORTENED_MS: u64 = 100;
 /// The maximum time, if the program draws nothing.
-const LONGEST_MS: u64 = 1000;
+const MAX_SHORTENED_MS: u64 = 1000;
 
 /// The progress of a redraw.
 #[derive(Debug, Default)]
@@ -58,8 +58,8 @@ impl Redraw {
     pub(super) fn due_at(&self) -> Option<u64> {
         match self {
             Self::Done => None,
-            Self::Shortened { since, painted: true, .. } => Some(since + SHORTEST_MS),
-            Self::Shortened { since, painted: false, .. } => Some(since + LONGEST_MS),
+            Self::Shortened { since, painted: true, .. } => Some(since + MIN_SHORTENED_MS),
+            Self::Shortened { since, painted: false, .. } => Some(since + MAX_SHORTENED_MS),
         }
     }
 
@@ -82,32 +82,32 @@ mod tests {
     const SIZE: Tty = Tty { columns: 80, rows: 24 };
 
     #[test]
-    fn a_program_sees_both_sizes() {
+    fn redraw_sets_short_then_real_size() {
         let mut redraw = Redraw::default();
         assert_eq!(redraw.begin(Some(SIZE), 0), Some(Tty { rows: 23, ..SIZE }));
         assert_eq!(redraw.begin(Some(SIZE), 0), None, "it is under way");
         redraw.painted();
-        assert_eq!(redraw.due(SHORTEST_MS - 1), None);
-        assert_eq!(redraw.due(SHORTEST_MS), Some(SIZE));
+        assert_eq!(redraw.due(MIN_SHORTENED_MS - 1), None);
+        assert_eq!(redraw.due(MIN_SHORTENED_MS), Some(SIZE));
         assert_eq!((redraw.due(u64::MAX), redraw.due_at()), (None, None));
     }
 
     #[test]
-    fn a_program_that_paints_nothing_is_not_waited_for_without_end() {
+    fn redraw_ends_though_nothing_is_drawn() {
         let mut redraw = Redraw::default();
         redraw.begin(Some(Tty { columns: 80, rows: 1 }), 5);
-        assert_eq!(redraw.due(5 + SHORTEST_MS), None);
-        assert_eq!(redraw.due(5 + LONGEST_MS), Some(Tty { columns: 80, rows: 1 }));
+        assert_eq!(redraw.due(5 + MIN_SHORTENED_MS), None);
+        assert_eq!(redraw.due(5 + MAX_SHORTENED_MS), Some(Tty { columns: 80, rows: 1 }));
     }
 
     #[test]
-    fn a_size_that_changes_meanwhile_is_the_one_that_stays() {
+    fn resize_during_redraw_wins() {
         let new = Tty { columns: 100, rows: 30 };
         let mut redraw = Redraw::default();
         assert_eq!(redraw.resized(Some(new)), Some(new));
         redraw.begin(Some(SIZE), 0);
         assert_eq!(redraw.resized(Some(new)), None);
-        assert_eq!(redraw.due(LONGEST_MS), Some(new));
+        assert_eq!(redraw.due(MAX_SHORTENED_MS), Some(new));
         assert_eq!(redraw.begin(None, 0), None, "there is no size to set");
     }
 }

@@ -19,18 +19,18 @@ const PONG: u8 = 10;
 
 /// The content of a frame that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Saying<'a> {
+pub(super) enum OutgoingFrame<'a> {
     Text(&'a [u8]),
     Pong(&'a [u8]),
     Close,
 }
 
 /// Encodes a frame, masked as a client's frames must be.
-pub(super) fn encode(saying: Saying<'_>, mask: [u8; 4]) -> Vec<u8> {
+pub(super) fn encode(saying: OutgoingFrame<'_>, mask: [u8; 4]) -> Vec<u8> {
     let (opcode, payload) = match saying {
-        Saying::Text(text) => (TEXT, text),
-        Saying::Pong(payload) => (PONG, payload),
-        Saying::Close => (CLOSE, &1000_u16.to_be_bytes()[..]),
+        OutgoingFrame::Text(text) => (TEXT, text),
+        OutgoingFrame::Pong(payload) => (PONG, payload),
+        OutgoingFrame::Close => (CLOSE, &1000_u16.to_be_bytes()[..]),
     };
     let mut frame = Vec::with_capacity(MAX_HEADER + mask.len() + payload.len());
     frame.push(FINAL | opcode);
@@ -52,36 +52,36 @@ pub(super) fn encode(saying: Saying<'_>, mask: [u8; 4]) -> Vec<u8> {
 
 /// The result of decoding one read, besides text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::hold) struct Heard {
+pub(in crate::hold) struct DecodeResult {
     /// The last ping; a server expects an answer only to that one.
     pub(in crate::hold) ping: Option<Vec<u8>>,
     /// The length of the first binary message of the connection.
     pub(in crate::hold) binary: Option<u64>,
     /// Why the connection ended, if it did.
-    pub(in crate::hold) over: Option<String>,
+    pub(in crate::hold) closed: Option<String>,
 }
 
 /// The decoder of a server's frames.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct FrameDecoder {
     header: Vec<u8>,
     /// The frame whose payload is being read.
-    frame: Option<Frame>,
+    frame: Option<OpenFrame>,
     /// The message whose last frame has not been read yet.
-    message: Option<Message>,
+    message: Option<OpenMessage>,
     control: Vec<u8>,
     binary_seen: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Frame {
-    kind: Kind,
+struct OpenFrame {
+    kind: FrameKind,
     is_final: bool,
     left: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrameKind {
     Data,
     Close,
     Ping,
@@ -89,23 +89,23 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Message {
+enum OpenMessage {
     Text,
     Binary { len: u64 },
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Decodes bytes as they arrive and appends their text messages to `text`, one line each. A
     /// line feed within a message, which JSON allows only between tokens, becomes a space.
     ///
     /// Readers check whether the text is UTF-8, as with a pipe.
-    pub(super) fn decode(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) -> Heard {
-        let mut heard = Heard::default();
-        while heard.over.is_none() && !bytes.is_empty() {
+    pub(super) fn decode(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) -> DecodeResult {
+        let mut heard = DecodeResult::default();
+        while heard.closed.is_none() && !bytes.is_empty() {
             match self.frame {
                 None => match self.read_header(&mut bytes) {
                     Ok(frame) => self.frame = frame,
-                    Err(why) => heard.over = Some(why),
+                    Err(why) => heard.closed = Some(why),
                 },
                 Some(frame) => self.frame = Some(self.read_payload(frame, &mut bytes, text)),
             }
@@ -114,7 +114,7 @@ impl Decoder {
         heard
     }
 
-    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, String> {
+    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<OpenFrame>, String> {
         while let Some((first, rest)) = bytes.split_first() {
             self.header.push(*first);
             *bytes = rest;
@@ -127,7 +127,7 @@ impl Decoder {
     }
 
     /// Validates a header and opens its message.
-    fn begin(&mut self, header: &[u8]) -> Result<Frame, &'static str> {
+    fn begin(&mut self, header: &[u8]) -> Result<OpenFrame, &'static str> {
         let (first, second) = (header[0], header[1]);
         let (is_final, opcode) = (first & FINAL != 0, first & !FINAL & !RESERVED);
         let left = payload_len(header);
@@ -135,57 +135,66 @@ impl Decoder {
             return Err("a frame of the server is malformed");
         }
         let kind = match (opcode, self.message) {
-            (CONTINUATION, Some(_)) => Kind::Data,
-            (TEXT, None) => self.open(Message::Text),
-            (BINARY, None) => self.open(Message::Binary { len: 0 }),
-            (CLOSE, _) => Kind::Close,
-            (PING, _) => Kind::Ping,
-            (PONG, _) => Kind::Pong,
+            (CONTINUATION, Some(_)) => FrameKind::Data,
+            (TEXT, None) => self.open(OpenMessage::Text),
+            (BINARY, None) => self.open(OpenMessage::Binary { len: 0 }),
+            (CLOSE, _) => FrameKind::Close,
+            (PING, _) => FrameKind::Ping,
+            (PONG, _) => FrameKind::Pong,
             _ => return Err("a frame of the server has an unknown type or is out of order"),
         };
-        if kind != Kind::Data && (!is_final || left > MAX_CONTROL as u64) {
+        if kind != FrameKind::Data && (!is_final || left > MAX_CONTROL as u64) {
             return Err("a control frame of the server is too long or fragmented");
         }
-        Ok(Frame { kind, is_final, left })
+        Ok(OpenFrame { kind, is_final, left })
     }
 
-    fn open(&mut self, message: Message) -> Kind {
+    fn open(&mut self, message: OpenMessage) -> FrameKind {
         self.message = Some(message);
-        Kind::Data
+        FrameKind::Data
     }
 
-    fn read_payload(&mut self, frame: Frame, bytes: &mut &[u8], text: &mut Vec<u8>) -> Frame {
+    fn read_payload(
+        &mut self,
+        frame: OpenFrame,
+        bytes: &mut &[u8],
+        text: &mut Vec<u8>,
+    ) -> OpenFrame {
         let length = usize::try_from(frame.left).unwrap_or(usize::MAX).min(bytes.len());
         let (payload, rest) = bytes.split_at(length);
         *bytes = rest;
         match (frame.kind, &mut self.message) {
-            (Kind::Data, Some(Message::Binary { len })) => *len += length as u64,
-            (Kind::Data, _) => text.extend(payload.iter().map(|byte| in_line(*byte))),
-            (Kind::Close | Kind::Ping | Kind::Pong, _) => self.control.extend_from_slice(payload),
+            (FrameKind::Data, Some(OpenMessage::Binary { len })) => *len += length as u64,
+            (FrameKind::Data, _) => {
+                text.extend(payload.iter().map(|byte| without_line_feed(*byte)))
+            }
+            (FrameKind::Close | FrameKind::Ping | FrameKind::Pong, _) => {
+                self.control.extend_from_slice(payload)
+            }
         }
-        Frame { left: frame.left - length as u64, ..frame }
+        OpenFrame { left: frame.left - length as u64, ..frame }
     }
 
     /// Closes the frame if it was read completely, and its message after the last frame.
-    fn end_frame(&mut self, text: &mut Vec<u8>, heard: &mut Heard) {
+    fn end_frame(&mut self, text: &mut Vec<u8>, heard: &mut DecodeResult) {
         let Some(frame) = self.frame.take_if(|frame| frame.left == 0) else { return };
         let control = std::mem::take(&mut self.control);
         match frame.kind {
-            Kind::Data if frame.is_final => self.end_message(text, heard),
-            Kind::Data | Kind::Pong => {}
-            Kind::Ping => heard.ping = Some(control),
-            Kind::Close => heard.over = Some(farewell(&control)),
+            FrameKind::Data if frame.is_final => self.end_message(text, heard),
+            FrameKind::Data | FrameKind::Pong => {}
+            FrameKind::Ping => heard.ping = Some(control),
+            FrameKind::Close => heard.closed = Some(close_reason(&control)),
         }
     }
 
-    fn end_message(&mut self, text: &mut Vec<u8>, heard: &mut Heard) {
+    fn end_message(&mut self, text: &mut Vec<u8>, heard: &mut DecodeResult) {
         match self.message.take() {
-            Some(Message::Binary { len }) if !self.binary_seen => {
+            Some(OpenMessage::Binary { len }) if !self.binary_seen => {
                 self.binary_seen = true;
                 heard.binary = Some(len);
             }
-            Some(Message::Text) => text.push(b'\n'),
-            Some(Message::Binary { .. }) | None => {}
+            Some(OpenMessage::Text) => text.push(b'\n'),
+            Some(OpenMessage::Binary { .. }) | None => {}
         }
     }
 }
@@ -206,11 +215,11 @@ fn payload_len(header: &[u8]) -> u64 {
     }
 }
 
-fn in_line(byte: u8) -> u8 {
+fn without_line_feed(byte: u8) -> u8 {
     if byte == b'\n' { b' ' } else { byte }
 }
 
-fn farewell(payload: &[u8]) -> String {
+fn close_reason(payload: &[u8]) -> String {
     match payload.split_first_chunk::<2>() {
         None => "the server closed the connection".into(),
         Some((code, reason)) => {
@@ -244,14 +253,14 @@ mod tests {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> (String, Heard) {
+    fn decode(bytes: &[u8]) -> (String, DecodeResult) {
         let mut text = Vec::new();
-        let heard = Decoder::default().decode(bytes, &mut text);
+        let heard = FrameDecoder::default().decode(bytes, &mut text);
         (String::from_utf8(text).unwrap(), heard)
     }
 
     #[test]
-    fn a_ping_between_fragments_divides_no_message() {
+    fn ping_between_fragments_keeps_the_message() {
         let bytes = [
             frame(TEXT, b"one,"),
             frame(FINAL | PING, b"are you there"),
@@ -262,11 +271,14 @@ mod tests {
         ];
         let (text, heard) = decode(&bytes.concat());
         assert_eq!(text, "one,two three\n\n");
-        assert_eq!(heard, Heard { ping: Some(b"are you there".to_vec()), ..Heard::default() });
+        assert_eq!(
+            heard,
+            DecodeResult { ping: Some(b"are you there".to_vec()), ..DecodeResult::default() }
+        );
     }
 
     #[test]
-    fn binary_messages_are_passed_over_and_the_first_is_told() {
+    fn binary_messages_are_skipped_and_first_reported() {
         let bytes = [
             frame(BINARY, &[0; 300]),
             frame(FINAL | CONTINUATION, &[10; 70_000]),
@@ -278,18 +290,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_heard_after_a_close() {
+    fn nothing_is_decoded_after_close() {
         let close = |payload: &[u8]| {
             decode(&[frame(FINAL | CLOSE, payload), frame(FINAL | TEXT, b"x")].concat())
         };
         assert_eq!(close(b"").0, "");
-        assert_eq!(close(b"").1.over.unwrap(), "the server closed the connection");
-        let told = close(b"\x03\xe9going away").1.over.unwrap();
+        assert_eq!(close(b"").1.closed.unwrap(), "the server closed the connection");
+        let told = close(b"\x03\xe9going away").1.closed.unwrap();
         assert_eq!(told, "the server closed the connection: 1001 going away");
     }
 
     #[test]
-    fn what_is_against_the_protocol_ends_the_connection() {
+    fn protocol_violation_ends_the_connection() {
         let long = frame(FINAL | PING, &[0; 126]);
         let bad: [&[u8]; 8] = [
             &[FINAL | 0x40 | TEXT, 0],
@@ -303,27 +315,28 @@ mod tests {
         ];
         for bytes in bad {
             let (text, heard) = decode(bytes);
-            assert!(text.is_empty() && heard.over.is_some(), "{bytes:?}");
+            assert!(text.is_empty() && heard.closed.is_some(), "{bytes:?}");
         }
     }
 
     #[test]
-    fn our_frames_are_masked_and_of_the_shortest_form() {
+    fn sent_frames_are_masked_and_shortest() {
         let rfc = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
-        assert_eq!(encode(Saying::Text(b"Hello"), [0x37, 0xfa, 0x21, 0x3d]), rfc);
-        let head = |length: usize| encode(Saying::Text(&vec![0; length]), [0; 4])[1..10].to_vec();
+        assert_eq!(encode(OutgoingFrame::Text(b"Hello"), [0x37, 0xfa, 0x21, 0x3d]), rfc);
+        let head =
+            |length: usize| encode(OutgoingFrame::Text(&vec![0; length]), [0; 4])[1..10].to_vec();
         assert_eq!(head(125)[0], MASKED | 125);
         assert_eq!(head(126)[..3], [MASKED | 126, 0, 126]);
         assert_eq!(head(65_535)[..3], [MASKED | 126, 255, 255]);
         assert_eq!(head(65_536), [MASKED | 127, 0, 0, 0, 0, 0, 1, 0, 0]);
-        assert_eq!(encode(Saying::Close, [0; 4]), [0x88, 0x82, 0, 0, 0, 0, 3, 232]);
+        assert_eq!(encode(OutgoingFrame::Close, [0; 4]), [0x88, 0x82, 0, 0, 0, 0, 3, 232]);
     }
 
     proptest! {
         /// The text is the same however the stream is split into reads, and no longer than the
         /// input.
         #[test]
-        fn any_cut_gives_the_same_lines(
+        fn lines_do_not_depend_on_read_boundaries(
             messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4), 0..6),
             cuts in prop::collection::vec(1usize..40, 1..20),
         ) {
@@ -334,14 +347,14 @@ mod tests {
                     let first = if at == 0 { TEXT } else { CONTINUATION };
                     let last = if at + 1 == parts.len() { FINAL } else { 0 };
                     bytes.extend(frame(first | last, part));
-                    expected.extend(part.iter().map(|byte| in_line(*byte)));
+                    expected.extend(part.iter().map(|byte| without_line_feed(*byte)));
                 }
                 expected.push(b'\n');
             }
-            let (mut decoder, mut text, mut read, mut rest) = (Decoder::default(), Vec::new(), 0, &bytes[..]);
+            let (mut decoder, mut text, mut read, mut rest) = (FrameDecoder::default(), Vec::new(), 0, &bytes[..]);
             for cut in cuts.iter().cycle() {
                 let (now, later) = rest.split_at((*cut).min(rest.len()));
-                prop_assert_eq!(decoder.decode(now, &mut text), Heard::default());
+                prop_assert_eq!(decoder.decode(now, &mut text), DecodeResult::default());
                 (read, rest) = (read + now.len(), later);
                 prop_assert!(text.len() <= read);
                 if rest.is_empty() { break }

@@ -5,15 +5,15 @@
 //! The framing is implemented here because a message of any length must reach the journal piece by
 //! piece. The existing libraries assemble each message in memory first.
 
-mod arriving;
+mod attach_proxy;
+mod connect;
 mod frames;
-mod halves;
 mod server;
 mod sha1;
+mod split;
 mod upgrade;
-mod visits;
 
-pub(super) use arriving::{Arriving, Step};
-pub(super) use halves::{Receiver, Sender};
-pub(super) use server::Server;
-pub(super) use visits::Visits;
+pub(super) use attach_proxy::AttachProxy;
+pub(super) use connect::{ConnectStep, PendingConnection};
+pub(super) use server::ServerSocket;
+pub(super) use split::{RelayReceiver, RelaySender};

@@ -20,11 +20,11 @@ const OTHER_NAME: &str = "the socket has another name";
 
 /// A socket that is connected to by descriptor, independent of its name.
 #[derive(Debug)]
-pub(in crate::hold) struct Server {
+pub(in crate::hold) struct ServerSocket {
     handle: OwnedFd,
 }
 
-impl Server {
+impl ServerSocket {
     /// Opens the entry with this name, following a link: Codex creates a link where the path is
     /// long.
     pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// Fails if the socket has more than one name: the others would remain after one is removed.
-    pub(super) fn require_one_name(&self) -> io::Result<()> {
+    pub(super) fn require_single_name(&self) -> io::Result<()> {
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 | 1 => Ok(()),
             _ => Err(io::Error::other(OTHER_NAME)),
@@ -60,7 +60,7 @@ impl Server {
     /// Removes the socket's name. Fails if the socket has another name, through which others could
     /// connect. They cannot use our descriptor, because a holder is hidden from the user's other
     /// processes.
-    pub(super) fn take_away(&self) -> io::Result<()> {
+    pub(super) fn unlink(&self) -> io::Result<()> {
         self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 => Ok(()),

@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_of_the_rfc_is_taken_and_not_a_byte_more() {
+    fn rfc_answer_is_accepted_and_read_exactly() {
         let (result, rest) = read(&format!("{GOOD}next"));
         assert!(result.unwrap());
         assert_eq!(rest, 4);
     }
 
     #[test]
-    fn any_other_answer_is_refused_with_the_reason() {
+    fn other_answers_are_refused_with_reason() {
         let refused = |answer: &str, why: &str| {
             let error = read(answer).0.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

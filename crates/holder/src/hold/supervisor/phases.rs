@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use super::super::ending::{Ending, Stage};
-use super::{Phase, RETRY_MS, Supervisor};
+use super::super::ending::{EndingProgress, TreeEnding};
+use super::{HolderPhase, RETRY_MS, Supervisor};
 use crate::clock::mono_ms;
-use crate::record::{EXIT_FILE, EndedBy, GONE_FILE, Gone, RECORD_VERSION};
-use crate::tree::living_below;
-use crate::wire::Notice;
+use crate::record::{EXIT_FILE, EndCause, GONE_FILE, GoneRecord, RECORD_VERSION};
+use crate::tree::living_descendants;
+use crate::wire::HolderNotice;
 
 /// The minimum time between two reaps of orphaned zombies.
 const REAP_MS: u64 = 1000;
@@ -27,10 +27,10 @@ impl Supervisor {
         self.record_exit(now);
         while self.step(now) {}
         self.reap_orphans(now);
-        self.tell_growth();
+        self.report_growth();
         self.clients.flush();
         // Closed connections are known by now.
-        if self.tell_visits() {
+        if self.report_users() {
             self.clients.flush();
         }
     }
@@ -49,22 +49,22 @@ impl Supervisor {
 
     fn notice_end(&mut self, now: u64) {
         if self.leader.is_unwatched() {
-            self.leader.look(now);
+            self.leader.check_ended(now);
         }
         if self.leader.has_ended() && !self.leader.recorded {
-            self.finish_arriving();
+            self.finish_connecting();
             self.stdin.abandon();
             self.refuse_all_writes();
-            if let Phase::Ending(ending) = &mut self.phase {
-                ending.look_soon(now);
+            if let HolderPhase::Ending(ending) = &mut self.phase {
+                ending.scan_soon(now);
             }
         }
     }
 
     fn enforce_time_limit(&mut self, now: u64) {
         let due = self.rules.time_limit_at.is_some_and(|limit| now >= limit);
-        if due && !self.leader.has_ended() && matches!(self.phase, Phase::Running) {
-            self.end_tree(EndedBy::TimeLimit, self.rules.grace_ms);
+        if due && !self.leader.has_ended() && matches!(self.phase, HolderPhase::Running) {
+            self.end_tree(EndCause::TimeLimit, self.rules.grace_ms);
         }
     }
 
@@ -74,13 +74,13 @@ impl Supervisor {
             return;
         }
         let Some(record) = self.leader.record(self.ended_by, self.journal.end()) else { return };
-        match self.dir.place_record(EXIT_FILE, &record) {
+        match self.dir.write_unsynced(EXIT_FILE, &record) {
             Err(error) if !is_removed(&error) => self.disk_refused(),
             Ok(()) | Err(_) => {
                 self.retry_at = None;
                 self.leader.recorded = true;
-                self.tell_growth();
-                self.clients.tell_all(Notice::Exited);
+                self.report_growth();
+                self.clients.notify_all(HolderNotice::Exited);
                 // Waiting clients are notified before the sync to disk. After a power loss the new
                 // boot id proves the end anyway, at worst without the exit code.
                 self.clients.flush();
@@ -95,7 +95,7 @@ impl Supervisor {
         if self.journal.is_stuck() || !self.may_write(now) {
             return false;
         }
-        if self.ended_by != EndedBy::OutputLimit
+        if self.ended_by != EndCause::OutputLimit
             && self.output.drain(&mut self.journal, now).is_err()
         {
             self.disk_refused();
@@ -107,17 +107,17 @@ impl Supervisor {
     /// Enters the next phase if it is time.
     fn step(&mut self, now: u64) -> bool {
         match &mut self.phase {
-            Phase::Running => self.begin_to_settle(),
-            Phase::Settling { until } => {
+            HolderPhase::Running => self.begin_to_settle(),
+            HolderPhase::Settling { until } => {
                 let over = self.output.is_closed() || now >= *until;
                 over && self.end_leftovers(now)
             }
-            Phase::Ending(ending) if now >= ending.due() => {
-                let (stage, leftovers) = (ending.look(now), ending.leftovers());
-                self.end_on(stage, leftovers, now)
+            HolderPhase::Ending(ending) if now >= ending.due() => {
+                let (stage, leftovers) = (ending.scan(now), ending.leftovers());
+                self.finish_ending(stage, leftovers, now)
             }
-            Phase::Closing { leftovers, verified } => {
-                let gone = Gone {
+            HolderPhase::Closing { leftovers, verified } => {
+                let gone = GoneRecord {
                     version: RECORD_VERSION,
                     leftovers: *leftovers,
                     verified: *verified,
@@ -125,53 +125,59 @@ impl Supervisor {
                 };
                 self.close(gone, now)
             }
-            Phase::Ending(_) | Phase::Left(_) => false,
+            HolderPhase::Ending(_) | HolderPhase::Exited(_) => false,
         }
     }
 
     fn begin_to_settle(&mut self) -> bool {
         let Some(ended_at) = self.leader.ended_at() else { return false };
         if self.leader.recorded {
-            self.phase = Phase::Settling { until: ended_at.saturating_add(self.rules.settle_ms) };
+            self.phase =
+                HolderPhase::Settling { until: ended_at.saturating_add(self.rules.settle_ms) };
         }
         self.leader.recorded
     }
 
     fn end_leftovers(&mut self, now: u64) -> bool {
-        self.phase = match living_below(std::process::id()) {
-            Ok(living) if living.is_empty() => Phase::Closing { leftovers: 0, verified: true },
+        self.phase = match living_descendants(std::process::id()) {
+            Ok(living) if living.is_empty() => {
+                HolderPhase::Closing { leftovers: 0, verified: true }
+            }
             Ok(_) | Err(_) => {
-                Phase::Ending(Ending::begin(self.order(true, self.rules.grace_ms), now))
+                HolderPhase::Ending(TreeEnding::begin(self.order(true, self.rules.grace_ms), now))
             }
         };
         true
     }
 
     /// Without the leader's record nothing has ended, even if all processes are gone.
-    fn end_on(&mut self, stage: Stage, leftovers: u32, now: u64) -> bool {
-        self.leader.look(now);
-        if !self.leader.recorded || stage == Stage::Ongoing {
+    fn finish_ending(&mut self, stage: EndingProgress, leftovers: u32, now: u64) -> bool {
+        self.leader.check_ended(now);
+        if !self.leader.recorded || stage == EndingProgress::Ongoing {
             return false;
         }
-        self.phase = Phase::Closing { leftovers, verified: stage == Stage::Over };
+        self.phase = HolderPhase::Closing { leftovers, verified: stage == EndingProgress::Done };
         true
     }
 
-    fn close(&mut self, gone: Gone, now: u64) -> bool {
+    fn close(&mut self, gone: GoneRecord, now: u64) -> bool {
         if !self.is_drained(now) {
             return false;
         }
         self.leader.reap();
-        let gone = Gone { journal_end: self.journal.end(), ..gone };
+        let gone = GoneRecord { journal_end: self.journal.end(), ..gone };
         match self.dir.write_record(GONE_FILE, &gone) {
             Ok(()) => {
-                self.clients.tell_all(Notice::Gone);
+                self.clients.notify_all(HolderNotice::Gone);
                 // Our starter takes success to mean that no process of the command is left.
                 let verified = gone.verified;
-                self.phase =
-                    Phase::Left(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                self.phase = HolderPhase::Exited(if verified {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                });
             }
-            Err(error) if is_removed(&error) => self.phase = Phase::Left(ExitCode::FAILURE),
+            Err(error) if is_removed(&error) => self.phase = HolderPhase::Exited(ExitCode::FAILURE),
             Err(_) => self.disk_refused(),
         }
         false
@@ -191,11 +197,11 @@ impl Supervisor {
         }
     }
 
-    fn tell_growth(&mut self) {
+    fn report_growth(&mut self) {
         let end = self.journal.end();
-        if end != self.told_end {
-            self.told_end = end;
-            self.clients.tell_all(Notice::Journal { end });
+        if end != self.reported_end {
+            self.reported_end = end;
+            self.clients.notify_all(HolderNotice::Journal { end });
         }
     }
 }

@@ -2,18 +2,21 @@
 
 use rustix::process::{Signal, kill_process_group};
 
-use super::super::clients::Received;
-use super::super::input::{Accepted, Waiter};
+use super::super::clients::ReceivedLine;
+use super::super::input::{WriteAdmission, WriteWaiter};
 use super::Supervisor;
 use crate::clock::mono_ms;
-use crate::journal::Note;
-use crate::record::EndedBy;
+use crate::journal::JournalNote;
+use crate::record::EndCause;
 use crate::spec::Tty;
-use crate::wire::{FaultCode, Limited, Notice, Op, Reply, Request, Sent, State};
+use crate::wire::{
+    HolderFaultCode, HolderNotice, HolderOp, HolderReply, HolderRequest, HolderState, OutputPause,
+    SignalName,
+};
 
 impl Supervisor {
-    pub(super) fn answer(&mut self, received: Received) {
-        let Received { client, request } = received;
+    pub(super) fn answer(&mut self, received: ReceivedLine) {
+        let ReceivedLine { client, request } = received;
         let reply = match request {
             Ok(request) => self.handle(client, request),
             Err(refusal) => Some(refusal),
@@ -24,53 +27,65 @@ impl Supervisor {
     }
 
     /// Handles a client's request. A queued write is answered later.
-    fn handle(&mut self, client: u64, Request { id, op, .. }: Request) -> Option<Reply> {
+    fn handle(
+        &mut self,
+        client: u64,
+        HolderRequest { id, op, .. }: HolderRequest,
+    ) -> Option<HolderReply> {
         match op {
-            Op::Write { key, data, secret } => {
+            HolderOp::Write { key, data, secret } => {
                 let accepted =
-                    self.input.write(key, data.0, secret, Waiter { client, request: id });
+                    self.input.write(key, data.0, secret, WriteWaiter { client, request: id });
                 self.write_input();
                 return write_reply(id, accepted);
             }
-            Op::Mask { forms } => {
+            HolderOp::Mask { forms } => {
                 let accepted = self.output.mask(forms.into_iter().map(|form| form.0));
                 return Some(if accepted {
-                    Reply::done(id)
+                    HolderReply::done(id)
                 } else {
-                    Reply::refused(Some(id), FaultCode::BadRequest, "not all forms can be masked")
+                    HolderReply::refused(
+                        Some(id),
+                        HolderFaultCode::BadRequest,
+                        "not all forms can be masked",
+                    )
                 });
             }
-            Op::CloseStdin => {
+            HolderOp::CloseStdin => {
                 self.input.close();
                 self.stdin.close();
             }
-            Op::Signal { signal } => return Some(self.signal(id, signal)),
-            Op::Stop { grace_ms } => self.end_tree(EndedBy::Stop, grace_ms),
-            Op::Limit { bytes } => {
+            HolderOp::Signal { signal } => return Some(self.signal(id, signal)),
+            HolderOp::Stop { grace_ms } => self.end_tree(EndCause::Stop, grace_ms),
+            HolderOp::Limit { bytes } => {
                 self.set_limit(bytes);
                 return Some(self.with_state(id));
             }
-            Op::Resize { columns, rows } => return Some(self.resize(id, Tty { columns, rows })),
-            Op::View => return Some(self.view(client, id)),
-            Op::Type { data } => return self.type_in(Waiter { client, request: id }, data.0),
-            Op::Attended { attended } => self.clients.attend(client, attended),
-            Op::Follow => self.follow(client),
-            Op::Ping => return Some(self.with_state(id)),
+            HolderOp::Resize { columns, rows } => {
+                return Some(self.resize(id, Tty { columns, rows }));
+            }
+            HolderOp::View => return Some(self.view(client, id)),
+            HolderOp::Type { data } => {
+                return self.type_in(WriteWaiter { client, request: id }, data.0);
+            }
+            HolderOp::Attended { attended } => self.clients.attend(client, attended),
+            HolderOp::Follow => self.follow(client),
+            HolderOp::Ping => return Some(self.with_state(id)),
         }
-        Some(Reply::done(id))
+        Some(HolderReply::done(id))
     }
 
-    fn signal(&self, id: u64, signal: Sent) -> Reply {
+    fn signal(&self, id: u64, signal: SignalName) -> HolderReply {
         let signal = match signal {
-            Sent::Int => Signal::INT,
-            Sent::Term => Signal::TERM,
+            SignalName::Int => Signal::INT,
+            SignalName::Term => Signal::TERM,
         };
-        let refused = |text: String| Reply::refused(Some(id), FaultCode::Ended, text);
+        let refused = |text: String| HolderReply::refused(Some(id), HolderFaultCode::Ended, text);
         if self.leader.has_ended() {
             return refused("the command has ended".into());
         }
         match kill_process_group(self.leader.pid, signal) {
-            Ok(()) => Reply::done(id),
+            Ok(()) => HolderReply::done(id),
             Err(error) => refused(format!("the command cannot be signalled: {error}")),
         }
     }
@@ -80,7 +95,7 @@ impl Supervisor {
         self.retry_at = self.retry_at.map(|_| mono_ms());
         self.retry_disk(mono_ms());
         if self.output.set_limit(limit)
-            && self.journal.note(mono_ms(), Note::LimitRaised { limit }).is_err()
+            && self.journal.note(mono_ms(), JournalNote::LimitRaised { limit }).is_err()
         {
             self.disk_refused();
         }
@@ -88,42 +103,44 @@ impl Supervisor {
 
     fn follow(&mut self, client: u64) {
         self.clients.follow(client);
-        self.clients.tell(client, Notice::Journal { end: self.journal.end() });
-        if self.rules.door.is_some() || self.terminal.is_some() {
-            self.clients.tell(client, Notice::Visits { people: self.people() });
+        self.clients.notify(client, HolderNotice::Journal { end: self.journal.end() });
+        if self.rules.listener.is_some() || self.terminal.is_some() {
+            self.clients.notify(client, HolderNotice::Visits { people: self.user_count() });
         }
         if let Some(suspended) = self.leader.suspended() {
-            self.clients.tell(client, Notice::Suspended { suspended });
+            self.clients.notify(client, HolderNotice::Suspended { suspended });
         }
         if let Some(limited) = self.limited() {
-            self.clients.tell(client, Notice::Limit { limited });
+            self.clients.notify(client, HolderNotice::Limit { limited });
         }
         if self.leader.recorded {
-            self.clients.tell(client, Notice::Exited);
+            self.clients.notify(client, HolderNotice::Exited);
         }
     }
 
-    fn with_state(&self, id: u64) -> Reply {
-        let state = State {
+    fn with_state(&self, id: u64) -> HolderReply {
+        let state = HolderState {
             identity: self.holder.clone(),
             journal_end: self.journal.end(),
             limited: self.limited(),
         };
-        Reply { state: Some(state), ..Reply::done(id) }
+        HolderReply { state: Some(state), ..HolderReply::done(id) }
     }
 
-    fn limited(&self) -> Option<Limited> {
+    fn limited(&self) -> Option<OutputPause> {
         if self.retry_at.is_some() {
-            return Some(Limited::DiskFull);
+            return Some(OutputPause::DiskFull);
         }
-        self.output.limit_reached().then_some(Limited::OutputLimit)
+        self.output.limit_reached().then_some(OutputPause::OutputLimit)
     }
 }
 
-pub(super) fn write_reply(id: u64, accepted: Accepted) -> Option<Reply> {
+pub(super) fn write_reply(id: u64, accepted: WriteAdmission) -> Option<HolderReply> {
     match accepted {
-        Accepted::Queued => None,
-        Accepted::Already => Some(Reply { already: true, ..Reply::done(id) }),
-        Accepted::Refused(code, text) => Some(Reply::refused(Some(id), code, text)),
+        WriteAdmission::Queued => None,
+        WriteAdmission::AlreadyWritten => {
+            Some(HolderReply { already: true, ..HolderReply::done(id) })
+        }
+        WriteAdmission::Refused(code, text) => Some(HolderReply::refused(Some(id), code, text)),
     }
 }

@@ -2,34 +2,34 @@
 
 use rustix::process::{Signal, kill_process_group};
 
-use super::super::input::Waiter;
-use super::super::stops::{Reaction, Standing};
+use super::super::input::WriteWaiter;
+use super::super::stops::{StopReaction, TtyPosition};
 use super::Supervisor;
 use super::requests::write_reply;
 use crate::clock::mono_ms;
-use crate::journal::Note;
+use crate::journal::JournalNote;
 use crate::spec::{MAX_SIDE, Tty};
-use crate::wire::{FaultCode, Notice, Reply};
+use crate::wire::{HolderFaultCode, HolderNotice, HolderReply};
 
 impl Supervisor {
     /// Handles the command's stops and continues.
-    pub(super) fn see_stops(&mut self) {
+    pub(super) fn handle_stops(&mut self) {
         while !self.journal.is_stuck()
             && let Some(change) = self.leader.next_change()
         {
             let suspended = self.leader.suspended().unwrap_or(false);
-            match change.reaction(self.standing(), suspended) {
-                Reaction::Tell { suspended } => self.tell_suspended(suspended),
+            match change.reaction(self.tty_position(), suspended) {
+                StopReaction::Report { suspended } => self.report_suspended(suspended),
                 // If the process is gone, its end is observed separately.
-                Reaction::Wake => drop(kill_process_group(self.leader.pid, Signal::CONT)),
-                Reaction::Nothing => {}
+                StopReaction::Wake => drop(kill_process_group(self.leader.pid, Signal::CONT)),
+                StopReaction::Nothing => {}
             }
         }
     }
 
     /// Sends new terminal output to all viewports.
     pub(super) fn show(&mut self) {
-        let shown = self.output.take_shown();
+        let shown = self.output.take_unseen();
         if !shown.is_empty() {
             self.clients.show(&shown);
         }
@@ -38,77 +38,77 @@ impl Supervisor {
     /// Gathers continuing output, unless a user is watching.
     pub(super) fn keep_pace(&mut self, read: u64) {
         if self.clients.attended() > 0 {
-            self.pace.hurry();
+            self.pace.read_immediately();
         } else {
-            self.pace.read(read, mono_ms());
+            self.pace.record_read(read, mono_ms());
         }
     }
 
-    pub(super) fn resize(&mut self, id: u64, size: Tty) -> Reply {
+    pub(super) fn resize(&mut self, id: u64, size: Tty) -> HolderReply {
         let Some(terminal) = self.terminal else { return no_terminal(id) };
         let Some(size) = size.checked() else {
             let text = format!(
                 "a terminal cannot be {}x{}: each side must be 1 to {MAX_SIDE}",
                 size.columns, size.rows
             );
-            return Reply::refused(Some(id), FaultCode::BadRequest, text);
+            return HolderReply::refused(Some(id), HolderFaultCode::BadRequest, text);
         };
         match terminal.resize(size) {
             Ok(()) => {
                 // Later output can be understood only with this size.
-                let note = Note::Resized { columns: size.columns, rows: size.rows };
+                let note = JournalNote::Resized { columns: size.columns, rows: size.rows };
                 if self.journal.note(mono_ms(), note).is_err() {
                     self.disk_refused();
                 }
-                Reply::done(id)
+                HolderReply::done(id)
             }
             Err(error) => {
                 let text = format!("the terminal cannot be resized: {error}");
-                Reply::refused(Some(id), FaultCode::Ended, text)
+                HolderReply::refused(Some(id), HolderFaultCode::Ended, text)
             }
         }
     }
 
-    pub(super) fn view(&mut self, client: u64, id: u64) -> Reply {
+    pub(super) fn view(&mut self, client: u64, id: u64) -> HolderReply {
         if self.terminal.is_none() {
             return no_terminal(id);
         }
         self.clients.view(client);
-        self.pace.hurry();
-        Reply::done(id)
+        self.pace.read_immediately();
+        HolderReply::done(id)
     }
 
     /// Writes a user's keys. The request is answered later unless it is refused.
-    pub(super) fn type_in(&mut self, typist: Waiter, bytes: Vec<u8>) -> Option<Reply> {
+    pub(super) fn type_in(&mut self, typist: WriteWaiter, bytes: Vec<u8>) -> Option<HolderReply> {
         let id = typist.request;
         let typed_at = if self.clients.is_viewport(typist.client) { self.terminal } else { None };
         let Some(terminal) = typed_at else {
             let text = "only a viewport may type; request a view first";
-            return Some(Reply::refused(Some(id), FaultCode::BadRequest, text));
+            return Some(HolderReply::refused(Some(id), HolderFaultCode::BadRequest, text));
         };
         let accepted = self.input.type_in(bytes, terminal.is_asking_for_secret(), typist);
         self.write_input();
         write_reply(id, accepted)
     }
 
-    fn tell_suspended(&mut self, suspended: bool) {
+    fn report_suspended(&mut self, suspended: bool) {
         self.leader.set_suspended(suspended);
-        let note = if suspended { Note::Suspended } else { Note::Continued };
+        let note = if suspended { JournalNote::Suspended } else { JournalNote::Continued };
         if self.journal.note(mono_ms(), note).is_err() {
             self.disk_refused();
         }
-        self.clients.tell_all(Notice::Suspended { suspended });
+        self.clients.notify_all(HolderNotice::Suspended { suspended });
     }
 
-    fn standing(&self) -> Standing {
+    fn tty_position(&self) -> TtyPosition {
         match self.terminal {
-            None => Standing::NoTerminal,
-            Some(terminal) if terminal.has_in_front(self.leader.pid) => Standing::Foreground,
-            Some(_) => Standing::Background,
+            None => TtyPosition::NoTerminal,
+            Some(terminal) if terminal.has_foreground(self.leader.pid) => TtyPosition::Foreground,
+            Some(_) => TtyPosition::Background,
         }
     }
 }
 
-fn no_terminal(id: u64) -> Reply {
-    Reply::refused(Some(id), FaultCode::BadRequest, "the command has no terminal")
+fn no_terminal(id: u64) -> HolderReply {
+    HolderReply::refused(Some(id), HolderFaultCode::BadRequest, "the command has no terminal")
 }

@@ -1,36 +1,36 @@
 //! The daemon: whether it runs, which one, and whether it has the variables that agents need.
 
-use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
+use provost_api::{ApiError, DaemonInfo, ErrorCode, PROTOCOL};
 use provost_config::{BUILT_IN, Resolved};
 
 use super::history;
 use crate::{
-    daemon::{self, keeper::Keeper},
+    daemon::{self, ledger_lock::LedgerOwner},
     environment::Environment,
-    home::Home,
-    ui::Finding,
+    home::ProvostHome,
+    ui::DoctorFinding,
 };
 
 pub(super) fn examine(
-    home: &Home,
+    home: &ProvostHome,
     config: Option<&Resolved>,
     environment: &Environment,
-) -> Vec<Finding> {
+) -> Vec<DoctorFinding> {
     let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
     let mut findings = vec![running(home, &info)];
-    findings.extend(unknown(&info));
+    findings.extend(unknown_processes(&info));
     findings.extend(history::examine(home, info.as_ref().ok().map(|info| info.pid)));
     let there = match &info {
         Ok(info) => info.environment.clone(),
         Err(_) => environment.variables().keys().cloned().collect(),
     };
-    findings.extend(config.map(|config| passed(config, &there)));
+    findings.extend(config.map(|config| pass_env(config, &there)));
     findings
 }
 
-fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
+fn running(home: &ProvostHome, info: &Result<DaemonInfo, ApiError>) -> DoctorFinding {
     match info {
-        Ok(info) if info.protocol != PROTOCOL => Finding::fail(
+        Ok(info) if info.protocol != PROTOCOL => DoctorFinding::fail(
             "daemon",
             format!(
                 "version {} uses protocol {}, but this program uses {PROTOCOL}",
@@ -41,9 +41,9 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
         // A damaged ledger has its own finding.
         Ok(info) => match &info.read_only {
             Some(why) if info.ledger_loss.is_none() => {
-                Finding::fail("daemon", format!("read-only: {why}"), "use a newer provost")
+                DoctorFinding::fail("daemon", format!("read-only: {why}"), "use a newer provost")
             }
-            Some(_) | None => Finding::ok(
+            Some(_) | None => DoctorFinding::ok(
                 "daemon",
                 format!(
                     "running, pid {}, version {}, protocol {}",
@@ -51,26 +51,27 @@ fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
                 ),
             ),
         },
-        Err(error) if error.code == Code::Unreachable => match Keeper::of(home) {
-            Ok(Keeper::Nobody) => {
-                Finding::ok("daemon", "not running; the first command that needs it starts it")
-            }
-            Ok(Keeper::Other) => Finding::warn(
+        Err(error) if error.code == ErrorCode::Unreachable => match LedgerOwner::read(home) {
+            Ok(LedgerOwner::Unowned) => DoctorFinding::ok(
+                "daemon",
+                "not running; the first command that needs it starts it",
+            ),
+            Ok(LedgerOwner::Other) => DoctorFinding::warn(
                 "daemon",
                 "not running, but another process holds the ledger",
                 "wait for the other command; provost daemon status",
             ),
-            Ok(Keeper::Daemon(_)) => {
-                Finding::fail("daemon", error.message.clone(), "provost daemon stop")
+            Ok(LedgerOwner::Daemon(_)) => {
+                DoctorFinding::fail("daemon", error.message.clone(), "provost daemon stop")
             }
-            Err(why) => Finding::fail("daemon", why.message, "check the home"),
+            Err(why) => DoctorFinding::fail("daemon", why.message, "check the home"),
         },
-        Err(error) => Finding::fail("daemon", error.message.clone(), "provost daemon stop"),
+        Err(error) => DoctorFinding::fail("daemon", error.message.clone(), "provost daemon stop"),
     }
 }
 
 /// Reports processes that run but are missing from the ledger.
-fn unknown(info: &Result<DaemonInfo, ApiError>) -> Option<Finding> {
+fn unknown_processes(info: &Result<DaemonInfo, ApiError>) -> Option<DoctorFinding> {
     let found = &info.as_ref().ok()?.unknown_holders;
     let names: Vec<String> = found
         .iter()
@@ -80,11 +81,11 @@ fn unknown(info: &Result<DaemonInfo, ApiError>) -> Option<Finding> {
         })
         .collect();
     let what = format!("running but not in the ledger: {}", names.join(", "));
-    (!found.is_empty()).then(|| Finding::fail("processes", what, "provost ledger recover"))
+    (!found.is_empty()).then(|| DoctorFinding::fail("processes", what, "provost ledger recover"))
 }
 
 /// Checks `pass_env`: variables are passed on from the daemon's environment, so they must be set there.
-fn passed(config: &Resolved, there: &[String]) -> Finding {
+fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
     let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
     let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);
     let wanted = agents.flat_map(|(agent, names)| names.iter().map(move |name| (agent, name)));
@@ -93,9 +94,9 @@ fn passed(config: &Resolved, there: &[String]) -> Finding {
         .map(|(agent, name)| format!("{name} (for {agent})"))
         .collect();
     if missing.is_empty() {
-        Finding::ok("pass_env", "every variable that agents need is set")
+        DoctorFinding::ok("pass_env", "every variable that agents need is set")
     } else {
-        Finding::warn(
+        DoctorFinding::warn(
             "pass_env",
             format!("not set in the daemon: {}", missing.join(", ")),
             "provost daemon stop, then start it where they are set",

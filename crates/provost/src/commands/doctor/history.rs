@@ -10,8 +10,8 @@ use provost_sys::agent_file;
 use crate::{
     clock,
     daemon::{self, history},
-    home::Home,
-    ui::{Finding, ago},
+    home::ProvostHome,
+    ui::{DoctorFinding, ago},
 };
 
 /// The window in which deaths are counted together, in milliseconds.
@@ -21,23 +21,23 @@ const WINDOW_MS: i64 = 10 * 60 * 1_000;
 const TOO_MANY: usize = 3;
 
 /// How much of the end of the log is read, in bytes.
-const TAIL: u64 = 1 << 20;
+const LOG_TAIL_BYTES: u64 = 1 << 20;
 
 /// The maximum length of a panic message that is shown.
-const MESSAGE: usize = 200;
+const MAX_PANIC_MESSAGE: usize = 200;
 
 /// Examines restarts and the log; `running` is the pid of the running daemon.
-pub(super) fn examine(home: &Home, running: Option<u32>) -> Vec<Finding> {
+pub(super) fn examine(home: &ProvostHome, running: Option<u32>) -> Vec<DoctorFinding> {
     let (now, entries) = (clock::now_ms(), history::read(&home.log_dir()));
-    let deaths = history::deaths(&entries, running);
+    let deaths = history::crash_times(&entries, running);
     vec![restarts(now, &deaths, home), panics(now, &home.log_dir().join(daemon::LOG_FILE))]
 }
 
-fn restarts(now: i64, deaths: &[i64], home: &Home) -> Finding {
+fn restarts(now: i64, deaths: &[i64], home: &ProvostHome) -> DoctorFinding {
     let recent = deaths.iter().filter(|at| now.saturating_sub(**at) <= WINDOW_MS).count();
     match recent {
-        0..TOO_MANY => Finding::ok("restarts", "the daemon is not crashing repeatedly"),
-        _ => Finding::warn(
+        0..TOO_MANY => DoctorFinding::ok("restarts", "the daemon is not crashing repeatedly"),
+        _ => DoctorFinding::warn(
             "restarts",
             format!("the daemon was started and died {recent} times within 10 minutes"),
             format!(
@@ -48,15 +48,15 @@ fn restarts(now: i64, deaths: &[i64], home: &Home) -> Finding {
     }
 }
 
-fn panics(now: i64, log: &Path) -> Finding {
+fn panics(now: i64, log: &Path) -> DoctorFinding {
     let (told, written_ms) = tail(log).unwrap_or_default();
     let panics: Vec<&str> = told.lines().filter(|line| line.contains("panicked at")).collect();
     match panics.last() {
-        None => Finding::ok("daemon log", "no panics"),
+        None => DoctorFinding::ok("daemon log", "no panics"),
         Some(last) => {
-            let last: String = last.chars().take(MESSAGE).collect();
+            let last: String = last.chars().take(MAX_PANIC_MESSAGE).collect();
             let (count, when) = (panics.len(), ago(now, written_ms));
-            Finding::warn(
+            DoctorFinding::warn(
                 "daemon log",
                 format!("{count} panics, log last written {when}: {last}"),
                 format!("report it with {}, then remove that file", log.display()),
@@ -69,9 +69,9 @@ fn panics(now: i64, log: &Path) -> Finding {
 fn tail(path: &Path) -> std::io::Result<(String, i64)> {
     let mut file = agent_file::open(path)?;
     let about = file.metadata()?;
-    file.seek(SeekFrom::Start(about.len().saturating_sub(TAIL)))?;
+    file.seek(SeekFrom::Start(about.len().saturating_sub(LOG_TAIL_BYTES)))?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
     let written = about.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let written_ms = i64::try_from(written.as_millis()).unwrap_or(i64::MAX);
     Ok((String::from_utf8_lossy(&bytes).into_owned(), written_ms))
@@ -80,25 +80,25 @@ fn tail(path: &Path) -> std::io::Result<(String, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::Level;
+    use crate::ui::FindingLevel;
 
     #[test]
-    fn a_panic_in_the_log_is_told_with_its_place() {
+    fn panic_in_log_is_reported_with_location() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("daemon.log");
-        assert_eq!(panics(0, &log).level, Level::Ok, "a missing log has no panics");
+        assert_eq!(panics(0, &log).level, FindingLevel::Ok, "a missing log has no panics");
         let text = "hello\nthread 'owner' (7) panicked at src/x.rs:1:2:\nboom\n";
         std::fs::write(&log, text).unwrap();
         let found = panics(0, &log);
-        assert_eq!(found.level, Level::Warn);
+        assert_eq!(found.level, FindingLevel::Warn);
         assert!(found.found.contains("1 panics") && found.found.contains("src/x.rs:1:2"));
     }
 
     #[test]
-    fn a_few_deaths_of_long_ago_are_none_of_today() {
-        let home = Home { path: "/h".into() };
+    fn old_deaths_do_not_count() {
+        let home = ProvostHome { path: "/h".into() };
         let now = 100 * WINDOW_MS;
-        assert_eq!(restarts(now, &[1, 2, 3, now, now], &home).level, Level::Ok);
-        assert_eq!(restarts(now, &[1, now, now, now], &home).level, Level::Warn);
+        assert_eq!(restarts(now, &[1, 2, 3, now, now], &home).level, FindingLevel::Ok);
+        assert_eq!(restarts(now, &[1, now, now, now], &home).level, FindingLevel::Warn);
     }
 }

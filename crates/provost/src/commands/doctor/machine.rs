@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use provost_sys::process::boot_id;
 
-use crate::{environment::Environment, ui::Finding};
+use crate::{environment::Environment, ui::DoctorFinding};
 
 /// Init programs that reap orphans.
 const INITS: [&str; 9] = [
@@ -19,7 +19,7 @@ const INITS: [&str; 9] = [
     "podman-init",
 ];
 
-pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
+pub(super) fn examine(environment: &Environment) -> Vec<DoctorFinding> {
     let mut findings = vec![boot(), init(), landlock(provost_sys::landlock::abi())];
     if Path::new("/run/systemd/system").exists() {
         findings.push(lingering(environment.get("USER").unwrap_or_default()));
@@ -28,19 +28,21 @@ pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
 }
 
 /// Checks the boot id, which distinguishes processes from before and after a restart.
-fn boot() -> Finding {
+fn boot() -> DoctorFinding {
     match boot_id() {
-        Ok(_) => Finding::ok("boot id", "readable"),
-        Err(why) => Finding::fail("boot id", format!("unreadable: {why}"), "make /proc readable"),
+        Ok(_) => DoctorFinding::ok("boot id", "readable"),
+        Err(why) => {
+            DoctorFinding::fail("boot id", format!("unreadable: {why}"), "make /proc readable")
+        }
     }
 }
 
-fn init() -> Finding {
+fn init() -> DoctorFinding {
     let name = fs::read_to_string("/proc/1/comm").unwrap_or_default();
     if INITS.contains(&name.trim()) {
-        Finding::ok("init", name.trim())
+        DoctorFinding::ok("init", name.trim())
     } else {
-        Finding::warn(
+        DoctorFinding::warn(
             "init",
             format!("the first process is {:?}, which may not reap orphans", name.trim()),
             "start the container with an init, as with docker run --init",
@@ -49,32 +51,36 @@ fn init() -> Finding {
 }
 
 /// Checks Landlock, which lets the kernel enforce that Provost's git executes only git.
-fn landlock(abi: std::io::Result<Option<u32>>) -> Finding {
+fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
     let enable =
         "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
     match abi {
-        Ok(Some(abi)) => Finding::ok("landlock", format!("ABI {abi}; git may execute only git")),
-        Ok(None) => Finding::warn(
+        Ok(Some(abi)) => {
+            DoctorFinding::ok("landlock", format!("ABI {abi}; git may execute only git"))
+        }
+        Ok(None) => DoctorFinding::warn(
             "landlock",
             "not available; only git's configuration keeps it from executing other programs",
             enable,
         ),
-        Err(why) => Finding::warn("landlock", format!("cannot be examined: {why}"), enable),
+        Err(why) => DoctorFinding::warn("landlock", format!("cannot be examined: {why}"), enable),
     }
 }
 
-fn lingering(user: &str) -> Finding {
+fn lingering(user: &str) -> DoctorFinding {
     let lingers = !user.is_empty() && Path::new("/var/lib/systemd/linger").join(user).exists();
     let kills =
         fs::read_to_string("/etc/systemd/logind.conf").is_ok_and(|text| kills_processes(&text));
     match (lingers, kills) {
-        (true, _) => Finding::ok("logout", "agents keep running when you log out: lingering is on"),
-        (false, true) => Finding::warn(
+        (true, _) => {
+            DoctorFinding::ok("logout", "agents keep running when you log out: lingering is on")
+        }
+        (false, true) => DoctorFinding::warn(
             "logout",
             "KillUserProcesses is on, so agents are ended when you log out",
             "loginctl enable-linger",
         ),
-        (false, false) => Finding::ok(
+        (false, false) => DoctorFinding::ok(
             "logout",
             "agents should keep running when you log out; to be sure: loginctl enable-linger",
         ),
@@ -94,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn landlock_that_is_missing_is_a_warning() {
+    fn missing_landlock_is_a_warning() {
         let shown = format!("{:?}", landlock(Ok(Some(6))));
         assert!(shown.contains("ABI 6; git may execute only git"), "{shown}");
         let shown = format!("{:?}", landlock(Ok(None)));
@@ -104,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_that_is_no_comment_counts() {
+    fn last_uncommented_line_wins() {
         assert!(!kills_processes("#KillUserProcesses=yes\n"));
         assert!(kills_processes("[Login]\nKillUserProcesses=no\nKillUserProcesses=yes\n"));
         assert!(!kills_processes(""));

@@ -13,11 +13,11 @@ use clap::Args;
 use serde_json::json;
 
 use crate::{
-    cli::Outcome,
-    commands::config::unread,
+    cli::CliResult,
+    commands::config::ignored_project_file,
     context::Context,
     settings, trust,
-    ui::{self, Finding, Level},
+    ui::{self, DoctorFinding, FindingLevel},
 };
 
 /// Find problems with the setup, and how to fix them
@@ -27,15 +27,15 @@ use crate::{
 )]
 pub(crate) struct DoctorArgs {}
 
-pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
+pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> CliResult {
     let findings = examine(context);
-    let failed = findings.iter().any(|finding| finding.level == Level::Fail);
+    let failed = findings.iter().any(|finding| finding.level == FindingLevel::Fail);
     if context.ui.json {
         let mut value = json!({"ok": !failed, "findings": findings});
         if failed {
             let what: Vec<_> = findings
                 .iter()
-                .filter(|found| found.level == Level::Fail)
+                .filter(|found| found.level == FindingLevel::Fail)
                 .map(|found| found.what)
                 .collect();
             value["error"] = json!({"code": "failed", "message": format!("problems found: {}", what.join(", ")), "next": []});
@@ -47,29 +47,33 @@ pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn examine(context: &Context) -> Vec<Finding> {
+fn examine(context: &Context) -> Vec<DoctorFinding> {
     let config = context
         .environment
-        .here()
+        .current_dir()
         .and_then(|cwd| settings::load(&context.environment, &cwd, Vec::new()));
     let mut findings = Vec::new();
     match context.home() {
-        Err(error) => {
-            findings.push(Finding::fail("home", error.message, "export PROVOST_HOME=DIRECTORY"))
-        }
+        Err(error) => findings.push(DoctorFinding::fail(
+            "home",
+            error.message,
+            "export PROVOST_HOME=DIRECTORY",
+        )),
         Ok(home) => {
             findings.extend(home::examine(&home));
             findings.extend(daemon::examine(&home, config.as_ref().ok(), &context.environment));
         }
     }
     findings.push(match &config {
-        Ok(_) => Finding::ok("config", "valid"),
-        Err(error) => {
-            Finding::fail("config", error.message.clone(), "correct it; provost config schema")
-        }
+        Ok(_) => DoctorFinding::ok("config", "valid"),
+        Err(error) => DoctorFinding::fail(
+            "config",
+            error.message.clone(),
+            "correct it; provost config schema",
+        ),
     });
-    findings.extend(ignored(context));
-    findings.extend(project(context));
+    findings.extend(ignored_config(context));
+    findings.extend(untrusted_project(context));
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));
     findings.extend(config.iter().flat_map(|config| codex::examine(context, config)));
@@ -77,17 +81,17 @@ fn examine(context: &Context) -> Vec<Finding> {
 }
 
 /// Warns about a project that is not trusted yet, so its files are ignored.
-fn project(context: &Context) -> Option<Finding> {
-    let cwd = context.environment.here().ok()?;
+fn untrusted_project(context: &Context) -> Option<DoctorFinding> {
+    let cwd = context.environment.current_dir().ok()?;
     let found = trust::warning(&context.environment, &cwd)?;
-    Some(Finding::warn("trust", found, "provost trust"))
+    Some(DoctorFinding::warn("trust", found, "provost trust"))
 }
 
 /// Warns about a `provost.toml` that is ignored because it is outside a repository.
-fn ignored(context: &Context) -> Option<Finding> {
-    let cwd = context.environment.here().ok()?;
-    let told = unread(&cwd, settings::project_top(&cwd).as_deref())?;
-    Some(Finding::warn(
+fn ignored_config(context: &Context) -> Option<DoctorFinding> {
+    let cwd = context.environment.current_dir().ok()?;
+    let told = ignored_project_file(&cwd, settings::project_top(&cwd).as_deref())?;
+    Some(DoctorFinding::warn(
         "config",
         told,
         "run git init, or move its settings to your own provost.toml",

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use provost_config::{Resolved, Variable};
 use rustix::fs::Access;
 
-use crate::{environment::Environment, ui::Finding};
+use crate::{environment::Environment, ui::DoctorFinding};
 
-pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> Vec<Finding> {
+pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> Vec<DoctorFinding> {
     let own = environment.get("PATH").unwrap_or_default();
     let mut findings = vec![git(own), optional("tmux", own), optional("strace", own)];
     findings.push(provost("provost", "your PATH", own));
     findings.push(provost("agent PATH", "a spawned agent's PATH", own));
-    findings.extend(config.into_iter().flat_map(overridden));
+    findings.extend(config.into_iter().flat_map(agent_paths));
     findings
 }
 
@@ -24,35 +24,37 @@ fn find(program: &str, path: &str) -> Option<PathBuf> {
         .find(|file| file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok())
 }
 
-fn git(path: &str) -> Finding {
+fn git(path: &str) -> DoctorFinding {
     match find("git", path) {
-        Some(file) => Finding::ok("git", file.display().to_string()),
-        None => {
-            Finding::fail("git", "not found on PATH; checks and worktrees need it", "install git")
-        }
+        Some(file) => DoctorFinding::ok("git", file.display().to_string()),
+        None => DoctorFinding::fail(
+            "git",
+            "not found on PATH; checks and worktrees need it",
+            "install git",
+        ),
     }
 }
 
-fn optional(program: &'static str, path: &str) -> Finding {
+fn optional(program: &'static str, path: &str) -> DoctorFinding {
     match find(program, path) {
-        Some(file) => Finding::ok(program, file.display().to_string()),
-        None => Finding::ok(program, "not found (optional)"),
+        Some(file) => DoctorFinding::ok(program, file.display().to_string()),
+        None => DoctorFinding::ok(program, "not found (optional)"),
     }
 }
 
 /// Checks that agents find the same `provost`, because they report by calling it.
-fn provost(what: &'static str, whose: &str, path: &str) -> Finding {
+fn provost(what: &'static str, whose: &str, path: &str) -> DoctorFinding {
     let own = std::env::current_exe().ok();
     let fix = match own.as_deref().and_then(Path::parent) {
         Some(dir) => format!("add {} to PATH", dir.display()),
         None => "add the directory of provost to PATH".to_owned(),
     };
     match find("provost", path) {
-        None => Finding::warn(what, format!("provost is not on {whose}"), fix),
+        None => DoctorFinding::warn(what, format!("provost is not on {whose}"), fix),
         Some(file) if same(&file, own.as_deref()) => {
-            Finding::ok(what, format!("{} is on {whose}", file.display()))
+            DoctorFinding::ok(what, format!("{} is on {whose}", file.display()))
         }
-        Some(file) => Finding::warn(
+        Some(file) => DoctorFinding::warn(
             what,
             format!("{} on {whose} is a different provost from this one", file.display()),
             fix,
@@ -66,7 +68,7 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
 }
 
 /// Checks the PATH of each agent that is configured with its own.
-fn overridden(config: &Resolved) -> Vec<Finding> {
+fn agent_paths(config: &Resolved) -> Vec<DoctorFinding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
         Some(Variable::Literal(path)) => {
             Some(provost("agent PATH", &format!("the PATH of agent {name}"), path))
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_run_is_found() {
+    fn find_ignores_non_executables() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (dir.path().join("a"), dir.path().join("b"));
         fs::create_dir_all(first.join("tool")).unwrap();

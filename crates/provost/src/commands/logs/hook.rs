@@ -1,6 +1,6 @@
 //! Selects one of a session's hooks.
 
-use provost_api::{ApiError, Code, HookRow, SessionRow};
+use provost_api::{ApiError, ErrorCode, HookRow, SessionRow};
 
 use crate::ui;
 
@@ -13,22 +13,22 @@ pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a H
     };
     let found = match which.parse::<usize>() {
         Ok(no) => no.checked_sub(1).and_then(|at| hooks.get(at).copied()),
-        Err(_) if which.is_empty() => newest(&went_wrong).or_else(|| newest(&|_| true)),
+        Err(_) if which.is_empty() => newest(&has_failed).or_else(|| newest(&|_| true)),
         Err(_) => newest(&|hook| is_named(hook, which)),
     };
     found.ok_or_else(|| {
-        let id = ui::short(&row.id);
+        let id = ui::short_id(&row.id);
         let events: Vec<&str> = row.hooks.iter().map(|hook| hook.event.as_str()).collect();
         let message = if events.is_empty() {
             format!("session {id} has run no hooks")
         } else {
             format!("session {id} has no hook {which:?}; it has {}", events.join(", "))
         };
-        ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
+        ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
     })
 }
 
-fn went_wrong(hook: &HookRow) -> bool {
+fn has_failed(hook: &HookRow) -> bool {
     matches!(hook.result.as_str(), "failed" | "uncertain")
 }
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_meant_by_number_by_event_or_by_its_failure() {
+    fn hook_is_found_by_number_event_or_failure() {
         let mut row = test_session("x", "completed");
         assert!(find(&row, "").is_err());
         row.hooks = vec![

@@ -8,22 +8,22 @@ mod source;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, Code, SessionRow};
+use provost_api::{ApiError, ErrorCode, SessionRow};
 use provost_core::session::Driver;
 use provost_engine::shell::output_directory;
 
 use self::{
-    show::{Channels, Shown, Style},
-    source::Source,
+    show::{ChannelFilter, LinePrinter, LineStyle},
+    source::JournalSource,
 };
-use super::change::{next_commands, setup_failed};
+use super::mutation::{next_commands, setup_failed};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     context::Context,
     error::Error,
-    follow::{self, Follow, Of},
-    home::Home,
-    target::{self, Target},
+    follow::{self, EventFilter, EventFollower},
+    home::ProvostHome,
+    target::{self, SessionOrRun},
     ui,
 };
 
@@ -72,48 +72,48 @@ pub(crate) struct LogsArgs {
     raw: bool,
 }
 
-pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &LogsArgs) -> CliResult {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    let shown = Shown::new(channels(args), style(context, args));
+    let shown = LinePrinter::new(channels(args), style(context, args));
     let mut logs = Logs { context, home, shown, missing: Vec::new() };
-    match target::find_any(&client, &args.id)? {
-        Target::Session(row) => logs.of_session(args, &row)?,
-        Target::Run(row) => run::show(&mut logs, args, &client, &row)?,
+    match target::find_session_or_run(&client, &args.id)? {
+        SessionOrRun::Session(row) => logs.of_session(args, &row)?,
+        SessionOrRun::Run(row) => run::show(&mut logs, args, &client, &row)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn channels(args: &LogsArgs) -> Channels {
+fn channels(args: &LogsArgs) -> ChannelFilter {
     match (args.stdout, args.stderr) {
-        (true, _) => Channels::Stdout,
-        (false, true) => Channels::Stderr,
-        (false, false) => Channels::All,
+        (true, _) => ChannelFilter::Stdout,
+        (false, true) => ChannelFilter::Stderr,
+        (false, false) => ChannelFilter::All,
     }
 }
 
-fn style(context: &Context, args: &LogsArgs) -> Style {
+fn style(context: &Context, args: &LogsArgs) -> LineStyle {
     match (context.ui.json, args.raw) {
-        (true, _) => Style::Json,
-        (false, true) => Style::Raw,
-        (false, false) => Style::People,
+        (true, _) => LineStyle::Json,
+        (false, true) => LineStyle::Raw,
+        (false, false) => LineStyle::People,
     }
 }
 
 struct Logs<'a> {
     context: &'a Context,
-    home: Home,
-    shown: Shown,
+    home: ProvostHome,
+    shown: LinePrinter,
     /// Commands that ran and whose journal is gone.
     missing: Vec<String>,
 }
 
 /// The error for an adopted agent, which prints to the terminal it was started in.
-fn printed_elsewhere(row: &SessionRow) -> ApiError {
-    let id = ui::short(&row.id);
+fn no_output_here(row: &SessionRow) -> ApiError {
+    let id = ui::short_id(&row.id);
     let message = format!("session {id} has no output here: its agent prints where it was started");
     let screen = if row.terminal { None } else { row.screen.clone() };
-    let error = ApiError::new(Code::Refused, message);
+    let error = ApiError::new(ErrorCode::Refused, message);
     screen.into_iter().chain([format!("provost events {id}")]).fold(error, ApiError::next)
 }
 
@@ -121,7 +121,7 @@ impl Logs<'_> {
     fn of_session(&mut self, args: &LogsArgs, row: &SessionRow) -> Result<(), Error> {
         let own = args.hook.is_none() && args.check.is_none() && !args.setup;
         if own && row.flags.iter().any(|flag| flag == "adopted") {
-            return Err(printed_elsewhere(row).into());
+            return Err(no_output_here(row).into());
         }
         match (&args.hook, args.check, args.setup, args.follow) {
             (Some(which), _, _, _) => self.hook(row, which)?,
@@ -130,65 +130,65 @@ impl Logs<'_> {
             (None, None, false, false) => self.launches(row, args.launch)?,
             (None, None, false, true) => self.follow(row, args.launch)?,
         }
-        Ok(self.all_was_there(row)?)
+        Ok(self.check_nothing_missing(row)?)
     }
 
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
-        let id = ui::short(&row.id);
+        let id = ui::short_id(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
             let message =
                 format!("session {id} has no check {no}; it has {} checks", row.checks.len());
-            ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
+            ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
         })?;
         let output =
             check.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
                 let message =
                     format!("check {no} of session {id} has no output yet: it is {}", check.result);
-                ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
+                ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
             })?;
         self.output(output, &format!("check {no}"))
     }
 
     fn setup(&mut self, row: &SessionRow) -> Result<(), Error> {
-        let id = ui::short(&row.id);
+        let id = ui::short_id(&row.id);
         let setup = row.setup.as_ref().ok_or_else(|| {
             let message = format!("session {id} has no setup command");
-            ApiError::new(Code::NotFound, message).next("provost config show")
+            ApiError::new(ErrorCode::NotFound, message).next("provost config show")
         })?;
         if setup.result == "not_run" || !is_below(&setup.output) {
             let message = format!("the setup command of session {id} was not run");
-            return Err(ApiError::new(Code::Refused, message)
+            return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(format!("provost status {id}"))
                 .into());
         }
-        let there = self.held(&setup.output, "setup").is_there();
+        let there = self.output_source(&setup.output, "setup").exists();
         if !there && setup.result == "owed" {
             let message = format!("the setup command of session {id} has not started yet");
-            return Err(ApiError::new(Code::Refused, message)
+            return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(format!("provost status {id}"))
                 .into());
         }
         self.output(&setup.output, "setup")?;
         let ended = setup.detail.clone();
         let ended = ended.unwrap_or_else(|| format!("setup `{}`: {}", setup.command, setup.result));
-        self.context.ui.talk(&ui::clean(&ended));
+        self.context.ui.notice(&ui::escape_line(&ended));
         Ok(())
     }
 
     fn hook(&mut self, row: &SessionRow, which: &str) -> Result<(), Error> {
         let (at, hook) = hook::find(row, which)?;
-        let id = ui::short(&row.id);
+        let id = ui::short_id(&row.id);
         let output = hook.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
             let message = format!("hook {} of session {id} has not ended yet", hook.event);
-            ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
+            ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
         })?;
         self.output(output, &format!("hook {}", at + 1))?;
         let ended = hook.detail.as_deref().unwrap_or(&hook.result);
-        self.context.ui.talk(&format!(
+        self.context.ui.notice(&format!(
             "{} `{}`: {}",
             hook.event,
-            ui::clean(&hook.command),
-            ui::clean(ended)
+            ui::escape_line(&hook.command),
+            ui::escape_line(ended)
         ));
         Ok(())
     }
@@ -196,30 +196,30 @@ impl Logs<'_> {
     /// Shows the output of a command that is not a launch.
     fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
         self.shown.begin(Driver::Command);
-        let mut source = self.held(output, what);
-        if !source.is_there() {
+        let mut source = self.output_source(output, what);
+        if !source.exists() {
             self.missing.push(what.to_owned());
         }
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
     }
 
-    fn held(&self, output: &str, what: &str) -> Source {
+    fn output_source(&self, output: &str, what: &str) -> JournalSource {
         let place = journal_dir(output.into());
         let dir = output_directory(&self.home.path, &place.display().to_string());
-        Source::new(&dir, what.replace(' ', ""))
+        JournalSource::new(&dir, what.replace(' ', ""))
     }
 
     /// Fails if output is missing: printing nothing would look like a command without output.
-    fn all_was_there(&self, row: &SessionRow) -> Result<(), ApiError> {
+    fn check_nothing_missing(&self, row: &SessionRow) -> Result<(), ApiError> {
         if self.missing.is_empty() {
             return Ok(());
         }
-        let (id, what) = (ui::short(&row.id), self.missing.join(", "));
+        let (id, what) = (ui::short_id(&row.id), self.missing.join(", "));
         let message = format!(
             "the output of {what} of session {id} is missing: `provost gc` removed it, or it is in the home the session was imported from"
         );
-        Err(ApiError::new(Code::NotFound, message)
+        Err(ApiError::new(ErrorCode::NotFound, message)
             .next(format!("provost status {id}"))
             .next(format!("provost events {id}")))
     }
@@ -236,9 +236,9 @@ impl Logs<'_> {
         }
         if row.launches.is_empty() {
             let yet = if row.terminal { "" } else { " yet" };
-            self.context.ui.talk(&format!("nothing was started{yet}"));
+            self.context.ui.notice(&format!("nothing was started{yet}"));
         }
-        let id = ui::short(&row.id);
+        let id = ui::short_id(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
         let setup = setup_failed(row).then(|| format!("provost logs {id} --setup"));
         self.context.ui.next(
@@ -253,12 +253,13 @@ impl Logs<'_> {
     /// Shows each launch, and waits for the next one while the session may have one.
     fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
         let newest = follow::newest(self.context)?;
-        let mut events = Follow::new(self.context, Of::Session(row.id.clone()), Some(newest));
+        let mut events =
+            EventFollower::new(self.context, EventFilter::Session(row.id.clone()), Some(newest));
         // Whatever happened up to that event is in the row.
-        let mut row = target::find(&self.context.daemon()?, &row.id)?;
+        let mut row = target::find_session(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {
-            while at < row.launches.len() && begun(&row, at) {
+            while at < row.launches.len() && has_started(&row, at) {
                 self.follow_launch(&row, at)?;
                 at += 1;
                 if only.is_some() {
@@ -266,19 +267,19 @@ impl Logs<'_> {
                 }
             }
             if row.sealed && at >= row.launches.len() {
-                self.came_out(&row);
+                self.show_outcome(&row);
                 return Ok(());
             }
             events.next()?;
-            row = target::find(&self.context.daemon()?, &row.id)?;
+            row = target::find_session(&self.context.daemon()?, &row.id)?;
         }
     }
 
     /// Shows the outcome of a session whose output was followed to its end. Programs read the outcome elsewhere.
-    fn came_out(&self, row: &SessionRow) {
-        let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short(&row.id)));
+    fn show_outcome(&self, row: &SessionRow) {
+        let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short_id(&row.id)));
         if !ui.json {
-            ui.talk(&ui::outcome(ui.talk_paint, row));
+            ui.notice(&ui::outcome_line(ui.notice_paint, row));
             let next = next_commands(row).into_iter().filter(|command| *command != shown);
             ui.next(&next.collect::<Vec<_>>());
         }
@@ -297,7 +298,7 @@ impl Logs<'_> {
         }
     }
 
-    fn drain(&mut self, source: &mut Source) -> Result<(), Error> {
+    fn drain(&mut self, source: &mut JournalSource) -> Result<(), Error> {
         while let Some(frame) = source.next().map_err(Error::Api)? {
             self.shown.frame(&self.context.ui, source, &frame)?;
         }
@@ -305,10 +306,11 @@ impl Logs<'_> {
     }
 
     /// Starts reading a launch.
-    fn source(&mut self, row: &SessionRow, at: usize) -> Source {
+    fn source(&mut self, row: &SessionRow, at: usize) -> JournalSource {
         self.shown.begin(driver(row));
-        let source = Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
-        if has_run(row, at) && !source.is_there() {
+        let source =
+            JournalSource::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
+        if has_run(row, at) && !source.exists() {
             self.missing.push(format!("launch {}", at + 1));
         }
         source
@@ -317,7 +319,7 @@ impl Logs<'_> {
 
 /// Returns the session's driver; the output of an unknown driver is shown verbatim.
 fn driver(row: &SessionRow) -> Driver {
-    let known = Driver::ALL.into_iter().find(|driver| driver.word() == row.driver);
+    let known = Driver::ALL.into_iter().find(|driver| driver.as_str() == row.driver);
     known.unwrap_or(Driver::Command)
 }
 
@@ -327,15 +329,15 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
         None => Ok((0, count)),
         Some(no) if (1..=count).contains(&no) => Ok((no - 1, no)),
         Some(no) => {
-            let id = ui::short(&row.id);
+            let id = ui::short_id(&row.id);
             let message = format!("session {id} has no launch {no}; it has {count} launches");
-            Err(ApiError::new(Code::NotFound, message).next(format!("provost logs {id}")))
+            Err(ApiError::new(ErrorCode::NotFound, message).next(format!("provost logs {id}")))
         }
     }
 }
 
 /// Whether a launch has started; a pending one has no journal yet.
-fn begun(row: &SessionRow, at: usize) -> bool {
+fn has_started(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
 }
 
@@ -364,14 +366,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_outside_the_home_is_not_read() {
+    fn output_outside_home_is_rejected() {
         assert!(is_below("checks/abc"));
         assert!(!is_below("/etc/passwd"));
         assert!(!is_below("checks/../../x"));
     }
 
     #[test]
-    fn a_journal_is_found_by_its_directory_too() {
+    fn journal_is_found_by_directory() {
         assert_eq!(journal_dir("/h/checks/k/journal".into()), PathBuf::from("/h/checks/k/"));
         assert_eq!(journal_dir("/h/checks/k".into()), PathBuf::from("/h/checks/k"));
     }

@@ -1,12 +1,12 @@
 //! The output of a run: that of its sessions in order.
 
-use provost_api::{ApiError, Client, Code, RunRow, RunSessionRow, SessionRow};
+use provost_api::{ApiError, Client, ErrorCode, RunRow, RunSessionRow, SessionRow};
 
 use super::{Logs, LogsArgs};
 use crate::{
     commands::run::next_commands,
     error::Error,
-    follow::{self as events, Follow, Of},
+    follow::{self as events, EventFilter, EventFollower},
     target, ui,
 };
 
@@ -26,16 +26,21 @@ pub(super) fn show(
         };
         return logs.of_session(args, &newest(client, row, has)?);
     }
-    if args.follow { follow(logs, args, row) } else { all(logs, args, client, row) }
+    if args.follow { follow(logs, args, row) } else { show_all(logs, args, client, row) }
 }
 
-fn all(logs: &mut Logs<'_>, args: &LogsArgs, client: &Client, row: &RunRow) -> Result<(), Error> {
+fn show_all(
+    logs: &mut Logs<'_>,
+    args: &LogsArgs,
+    client: &Client,
+    row: &RunRow,
+) -> Result<(), Error> {
     for session in &row.sessions {
-        head(logs, session);
-        logs.of_session(args, &target::find(client, &session.id)?)?;
+        print_heading(logs, session);
+        logs.of_session(args, &target::find_session(client, &session.id)?)?;
     }
     if row.sessions.is_empty() {
-        logs.context.ui.talk("no session has started yet");
+        logs.context.ui.notice("no session has started yet");
     }
     Ok(())
 }
@@ -44,18 +49,18 @@ fn all(logs: &mut Logs<'_>, args: &LogsArgs, client: &Client, row: &RunRow) -> R
 fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Error> {
     let context = logs.context;
     let newest = events::newest(context)?;
-    let mut events = Follow::new(context, Of::Run(row.id.clone()), Some(newest));
+    let mut events = EventFollower::new(context, EventFilter::Run(row.id.clone()), Some(newest));
     // Whatever happened up to that event is in the row.
     let (mut row, mut at) = (target::find_run(&context.daemon()?, &row.id)?, 0);
     loop {
         while let Some(session) = row.sessions.get(at) {
-            head(logs, session);
-            logs.of_session(args, &target::find(&context.daemon()?, &session.id)?)?;
+            print_heading(logs, session);
+            logs.of_session(args, &target::find_session(&context.daemon()?, &session.id)?)?;
             at += 1;
         }
         if row.sealed {
             if !context.ui.json {
-                context.ui.talk(&ui::run_line(context.ui.talk_paint, &row));
+                context.ui.notice(&ui::run_line(context.ui.notice_paint, &row));
                 context.ui.next(&next_commands(&row));
             }
             return Ok(());
@@ -66,11 +71,11 @@ fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Erro
 }
 
 /// Prints a heading for a session's output; lines of JSON name their launch instead.
-fn head(logs: &Logs<'_>, session: &RunSessionRow) {
+fn print_heading(logs: &Logs<'_>, session: &RunSessionRow) {
     let ui = &logs.context.ui;
     if !ui.json {
-        let stage = ui::clean(&session.stage.replace('_', " "));
-        ui.talk(&format!("── {stage}, session {}", ui::short(&session.id)));
+        let stage = ui::escape_line(&session.stage.replace('_', " "));
+        ui.notice(&format!("── {stage}, session {}", ui::short_id(&session.id)));
     }
 }
 
@@ -80,18 +85,18 @@ fn newest(
     has: impl Fn(&SessionRow) -> bool,
 ) -> Result<SessionRow, ApiError> {
     for session in row.sessions.iter().rev() {
-        let session = target::find(client, &session.id)?;
+        let session = target::find_session(client, &session.id)?;
         if has(&session) {
             return Ok(session);
         }
     }
-    let short = ui::short(&row.id);
+    let short = ui::short_id(&row.id);
     let message = format!("no session of run {short} has such output");
-    Err(ApiError::new(Code::NotFound, message).next(format!("provost status {short}")))
+    Err(ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {short}")))
 }
 
 fn only_sessions(row: &RunRow) -> ApiError {
-    let short = ui::short(&row.id);
+    let short = ui::short_id(&row.id);
     let message = format!("{short} is a run: name one of its sessions instead");
-    ApiError::new(Code::BadRequest, message).next(format!("provost status {short}"))
+    ApiError::new(ErrorCode::BadRequest, message).next(format!("provost status {short}"))
 }

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use provost_holder::{
-    Held, Link, Looked,
-    journal::{Frame, Opened, Reader},
-    look,
-    wire::{Notice, Op},
+    HeldRecord, HolderLink, LaunchState, inspect,
+    journal::{JournalFrame, JournalReader, OpenedJournal},
+    wire::{HolderNotice, HolderOp},
 };
 
 use crate::error::chain;
@@ -16,45 +15,45 @@ use crate::error::chain;
 const JOURNAL: &str = "journal";
 
 /// The journal of one launch, read from its beginning.
-pub(super) struct Source {
+pub(super) struct JournalSource {
     dir: PathBuf,
     /// The label of the launch in JSON: `l1`, `check1`.
     pub(super) label: String,
-    reader: Option<Reader>,
-    started: Option<Started>,
+    reader: Option<JournalReader>,
+    started: Option<ClockOrigin>,
 }
 
 /// A moment for which both the monotonic and the wall-clock time are known.
 #[derive(Clone, Copy)]
-struct Started {
+struct ClockOrigin {
     wall_ms: i64,
     mono_ms: u64,
 }
 
 /// A connection to the holder that reports new output, if the holder runs.
-pub(super) struct Waiting(Option<Link>);
+pub(super) struct HolderFollower(Option<HolderLink>);
 
-impl Source {
+impl JournalSource {
     pub(super) fn new(dir: &Path, label: String) -> Self {
-        Source { dir: dir.to_owned(), label, reader: None, started: None }
+        JournalSource { dir: dir.to_owned(), label, reader: None, started: None }
     }
 
     /// Whether there is a journal; an empty one belongs to a command without output.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.reader.is_some() || self.dir.join(JOURNAL).exists()
     }
 
     /// Returns the next frame; `None` if there is none yet, or no journal (yet).
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, ApiError> {
+    pub(super) fn next(&mut self) -> Result<Option<JournalFrame>, ApiError> {
         if self.reader.is_none() {
             self.reader = open(&self.dir.join(JOURNAL))?;
         }
         let frame = self.reader.as_mut().and_then(Iterator::next).transpose();
-        frame.map_err(|why| chain(Code::Storage, "cannot read the output", &why))
+        frame.map_err(|why| chain(ErrorCode::Storage, "cannot read the output", &why))
     }
 
     /// Returns a frame's wall-clock time, in milliseconds since the epoch.
-    pub(super) fn at_ms(&mut self, frame: &Frame) -> Option<i64> {
+    pub(super) fn at_ms(&mut self, frame: &JournalFrame) -> Option<i64> {
         if self.started.is_none() {
             self.started = started(&self.dir);
         }
@@ -64,56 +63,56 @@ impl Source {
     }
 
     /// Subscribes to the holder's notifications of new output.
-    pub(super) fn follow(&self) -> Waiting {
-        let link = Link::connect(&self.dir).ok();
+    pub(super) fn follow(&self) -> HolderFollower {
+        let link = HolderLink::connect(&self.dir).ok();
         let following = link.and_then(|mut link| {
-            link.request(Op::Follow).ok()?;
+            link.request(HolderOp::Follow).ok()?;
             Some(link)
         });
-        Waiting(following)
+        HolderFollower(following)
     }
 }
 
-impl Waiting {
+impl HolderFollower {
     /// Waits for more; `false` if nothing more will come.
     pub(super) fn wait(&mut self) -> bool {
         let notice = self.0.as_mut().and_then(|link| link.notice().ok());
         match notice {
             Some(
-                Notice::Journal { .. }
-                | Notice::Limit { .. }
-                | Notice::Visits { .. }
-                | Notice::Suspended { .. }
-                | Notice::Exited,
+                HolderNotice::Journal { .. }
+                | HolderNotice::Limit { .. }
+                | HolderNotice::Visits { .. }
+                | HolderNotice::Suspended { .. }
+                | HolderNotice::Exited,
             ) => true,
-            Some(Notice::Gone) | None => false,
+            Some(HolderNotice::Gone) | None => false,
         }
     }
 }
 
-fn open(journal: &Path) -> Result<Option<Reader>, ApiError> {
-    match Reader::open(journal, 0) {
-        Ok(Opened::At(reader)) => Ok(Some(reader)),
-        Ok(Opened::Lost { .. }) => Ok(None),
+fn open(journal: &Path) -> Result<Option<JournalReader>, ApiError> {
+    match JournalReader::open(journal, 0) {
+        Ok(OpenedJournal::Ready(reader)) => Ok(Some(reader)),
+        Ok(OpenedJournal::Lost { .. }) => Ok(None),
         Err(provost_holder::journal::Error::Io(why))
             if why.kind() == std::io::ErrorKind::NotFound =>
         {
             Ok(None)
         }
-        Err(why) => Err(chain(Code::Storage, "cannot open the output", &why)),
+        Err(why) => Err(chain(ErrorCode::Storage, "cannot open the output", &why)),
     }
 }
 
-fn started(dir: &Path) -> Option<Started> {
-    let held = match look(dir).ok()? {
-        Looked::Alive { held } => Some(held),
-        Looked::Ended { held, .. }
-        | Looked::HolderDied { held, .. }
-        | Looked::OtherBoot { held, .. } => held,
-        Looked::Absent | Looked::Starting { .. } => None,
+fn started(dir: &Path) -> Option<ClockOrigin> {
+    let held = match inspect(dir).ok()? {
+        LaunchState::Alive { held } => Some(held),
+        LaunchState::Ended { held, .. }
+        | LaunchState::HolderDied { held, .. }
+        | LaunchState::OtherBoot { held, .. } => held,
+        LaunchState::Absent | LaunchState::Starting { .. } => None,
     };
-    held.and_then(|held: Held| {
-        Some(Started {
+    held.and_then(|held: HeldRecord| {
+        Some(ClockOrigin {
             wall_ms: held.started_wall_ms.try_into().ok()?,
             mono_ms: held.started_mono_ms,
         })

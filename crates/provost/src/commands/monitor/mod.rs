@@ -1,19 +1,19 @@
 //! `provost monitor`
 
-mod conclude;
-mod proof;
 mod report;
-mod stand;
+mod status;
+mod verdict;
+mod verifier;
 mod watch;
 mod window;
 
 use clap::Args;
 use provost_api::ApiError;
 use provost_core::lifecycle::State;
-use provost_verify::Key;
+use provost_verify::WorkKey;
 
-use super::{input, spawn::parting};
-use crate::{cli::Outcome, context::Context, error::usage, settings, trust};
+use super::{input, spawn::ctrl_c};
+use crate::{cli::CliResult, context::Context, error::usage, settings, trust};
 
 /// The states that only runs have.
 const RUN_STATES: [&str; 2] = ["running", "stopping"];
@@ -44,7 +44,7 @@ pub(crate) struct MonitorArgs {
     workflow: Option<String>,
     /// Work item of the workflow, such as 1-2, 1.2 or 1-2-login
     #[arg(long, value_name = "KEY", alias = "story-key", requires = "workflow", value_parser = parse_key)]
-    key: Option<Key>,
+    key: Option<WorkKey>,
     /// Report a session as stuck after this silence, in seconds or with a unit such as 90s [default: 300s]
     #[arg(long, value_name = "SECONDS")]
     stale_after: Option<String>,
@@ -65,25 +65,26 @@ pub(crate) struct MonitorArgs {
     previous: Option<String>,
 }
 
-pub(crate) fn run(context: &Context, args: &MonitorArgs) -> Outcome {
-    only_one(args)?;
-    let here = context.environment.here()?;
+pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
+    reject_several(args)?;
+    let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
     // Only the effective value matters, which the window determines.
     let environment =
-        context.environment.without(window::looked_at_later(args.stale_after.is_some()));
+        context.environment.without(window::ignored_variables(args.stale_after.is_some()));
     // Only a workflow's verifier runs commands.
     if args.workflow.is_some() {
-        trust::require(context, &here, trust::Asking::AtTerminal)?;
+        trust::require(context, &here, trust::TrustPrompt::AtTerminal)?;
     }
     let resolved = settings::load(&environment, &here, flags.collect())?;
     let window = window::choose(&context.environment, &resolved)?;
     let timeout = args.timeout.as_deref().map(|text| settings::parse_duration("--timeout", text));
     let previous = args.previous.as_deref().map(report::parse_previous).transpose()?;
     let workflow = args.workflow.as_deref().zip(args.key.as_ref());
-    let proof = workflow.map(|(name, key)| proof::Proof::of(context, &resolved, name, key));
-    let asked = watch::Asked {
+    let proof = workflow
+        .map(|(name, key)| verifier::WorkflowVerifier::resolve(context, &resolved, name, key));
+    let asked = watch::WatchOptions {
         proof: proof.transpose()?,
         window,
         timeout: timeout.transpose()?,
@@ -92,14 +93,14 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> Outcome {
     };
     let next = args.ids.iter().map(|id| format!("provost status {id}")).collect::<Vec<_>>();
     // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
-    drop(parting::on_interrupt(&context.ui, "what was watched", &next));
+    drop(ctrl_c::on_interrupt(&context.ui, "what was watched", &next));
     let seen = watch::run(context, &args.ids, &asked)?;
-    let tries = report::Tries { no: args.attempt, previous };
+    let tries = report::AttemptHistory { number: args.attempt, previous };
     report::show(context, &asked, &tries, &seen, args.compat.is_some())
 }
 
 /// Rejects options that apply to a single session if several are named.
-fn only_one(args: &MonitorArgs) -> Result<(), ApiError> {
+fn reject_several(args: &MonitorArgs) -> Result<(), ApiError> {
     let flag = match (&args.compat, &args.previous) {
         _ if args.ids.len() == 1 => return Ok(()),
         (Some(_), _) => "--compat story-automator prints one object, for one session",
@@ -119,6 +120,6 @@ fn parse_state(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_key(text: &str) -> Result<Key, String> {
-    Key::parse(text).map_err(|why| why.to_string())
+fn parse_key(text: &str) -> Result<WorkKey, String> {
+    WorkKey::parse(text).map_err(|why| why.to_string())
 }

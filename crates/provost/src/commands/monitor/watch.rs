@@ -6,97 +6,111 @@ use std::{
     time::{Duration, Instant},
 };
 
-use provost_api::{ApiError, Client, Code, EventRow};
-use provost_verify::{Ending, Verdict};
+use provost_api::{ApiError, Client, ErrorCode, EventRow};
+use provost_verify::{AttemptEnding, VerifierVerdict};
 
 use super::{
-    conclude::{self, Conclusion, Until},
-    proof::Proof,
-    stand::{Stand, Watched},
-    window::Window,
+    status::{WatchStatus, WatchTarget},
+    verdict::{self, AwaitedState, Conclusion},
+    verifier::WorkflowVerifier,
+    window::SilenceWindow,
 };
 use crate::{
     clock,
     context::Context,
-    follow::{self, Of},
-    target::{self, Target},
+    follow::{self, EventFilter},
+    target::{self, SessionOrRun},
 };
 
 /// How often to retry if the daemon exits during a request.
 const MAX_TRIES: u32 = 20;
 
 /// The pause between such retries.
-const PAUSE: Duration = Duration::from_millis(250);
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The parameters of a watch.
-pub(super) struct Asked {
-    pub(super) proof: Option<Proof>,
-    pub(super) window: Window,
+pub(super) struct WatchOptions {
+    pub(super) proof: Option<WorkflowVerifier>,
+    pub(super) window: SilenceWindow,
     pub(super) timeout: Option<Duration>,
     pub(super) until: Option<String>,
     pub(super) any: bool,
 }
 
 /// A session or run at the end of the watch.
-pub(super) struct Seen {
-    pub(super) watched: Watched,
-    pub(super) verdict: Option<Verdict>,
+pub(super) struct WatchResult {
+    pub(super) watched: WatchTarget,
+    pub(super) verdict: Option<VerifierVerdict>,
     /// None if it continues and another one ended the watch.
     pub(super) conclusion: Option<Conclusion>,
 }
 
 /// Waits until every named session or run has a conclusion.
-pub(super) fn run(context: &Context, ids: &[String], asked: &Asked) -> Result<Vec<Seen>, ApiError> {
-    let mut watch = Watch::begin(context, ids, asked)?;
-    let events = follow::aside(watch.of(), watch.since)?;
+pub(super) fn run(
+    context: &Context,
+    ids: &[String],
+    asked: &WatchOptions,
+) -> Result<Vec<WatchResult>, ApiError> {
+    let mut watch = MonitorWatch::begin(context, ids, asked)?;
+    let events = follow::follow_in_background(watch.event_filter(), watch.since)?;
     loop {
         watch.judge();
-        if watch.is_enough() {
+        if watch.is_finished() {
             return Ok(watch.seen);
         }
-        if watch.is_late() {
+        if watch.has_timed_out() {
             return Ok(watch.timed_out());
         }
         match wait(&events, watch.wake())? {
-            Woken::Events(concerned) => watch.look(|id| concerned.iter().any(|one| one == id))?,
-            Woken::Time => watch.look(|_| true)?,
+            WakeCause::Events(concerned) => {
+                watch.refresh(|id| concerned.iter().any(|one| one == id))?
+            }
+            WakeCause::Time => watch.refresh(|_| true)?,
         }
     }
 }
 
-struct Watch<'a> {
+struct MonitorWatch<'a> {
     context: &'a Context,
-    asked: &'a Asked,
-    seen: Vec<Seen>,
-    stands: Vec<Stand>,
+    asked: &'a WatchOptions,
+    seen: Vec<WatchResult>,
+    stands: Vec<WatchStatus>,
     /// The last event before the first read.
     since: u64,
     deadline: Option<Instant>,
 }
 
-impl<'a> Watch<'a> {
-    fn begin(context: &'a Context, ids: &[String], asked: &'a Asked) -> Result<Self, ApiError> {
-        patiently(|| context.daemon())?;
+impl<'a> MonitorWatch<'a> {
+    fn begin(
+        context: &'a Context,
+        ids: &[String],
+        asked: &'a WatchOptions,
+    ) -> Result<Self, ApiError> {
+        retry_unreachable(|| context.daemon())?;
         // Read before the rows, so that no later event is missed.
         let since = follow::newest(context)?;
-        let mut seen: Vec<Seen> = Vec::new();
+        let mut seen: Vec<WatchResult> = Vec::new();
         for id in ids {
-            let watched = patiently(|| first_look(&context.daemon()?, id))?;
+            let watched = retry_unreachable(|| find_target(&context.daemon()?, id))?;
             // A session that is named twice is watched once.
             if !seen.iter().any(|one| one.watched.id() == watched.id()) {
-                seen.push(Seen { watched, verdict: None, conclusion: None });
+                seen.push(WatchResult { watched, verdict: None, conclusion: None });
             }
         }
-        let deadline = asked.timeout.map(clock::after);
-        Ok(Watch { context, asked, seen, stands: Vec::new(), since, deadline })
+        let deadline = asked.timeout.map(clock::deadline_after);
+        Ok(MonitorWatch { context, asked, seen, stands: Vec::new(), since, deadline })
     }
 
     /// Returns the event filter; several sessions share one stream.
-    fn of(&self) -> Of {
+    fn event_filter(&self) -> EventFilter {
         match self.seen.as_slice() {
-            [Seen { watched: Watched::Session(row), .. }] => Of::Session(row.id.clone()),
-            [Seen { watched: Watched::Run(row, _), .. }] => Of::Run(row.id.clone()),
-            _ => Of::All,
+            [WatchResult { watched: WatchTarget::Session(row), .. }] => {
+                EventFilter::Session(row.id.clone())
+            }
+            [WatchResult { watched: WatchTarget::Run(row, _), .. }] => {
+                EventFilter::Run(row.id.clone())
+            }
+            _ => EventFilter::All,
         }
     }
 
@@ -105,21 +119,22 @@ impl<'a> Watch<'a> {
         let (asked, now) = (self.asked, clock::now_ms());
         self.stands.clear();
         for seen in &mut self.seen {
-            let stand = seen.watched.stand(asked.window.ms(), now);
+            let stand = seen.watched.status(asked.window.ms(), now);
             let until = asked.until.as_deref();
-            let until = until.map(|wanted| Until { wanted, state: seen.watched.known() });
+            let until =
+                until.map(|wanted| AwaitedState { wanted, state: seen.watched.known_state() });
             if let Some(proof) = &asked.proof
-                && conclude::needs_proof(&stand, until)
+                && verdict::needs_proof(&stand, until)
                 && seen.verdict.is_none()
             {
-                seen.verdict = Some(proof.ask(self.context, Path::new(seen.watched.place())));
+                seen.verdict = Some(proof.verify(self.context, Path::new(seen.watched.worktree())));
             }
-            seen.conclusion = conclude::conclude(&stand, seen.verdict.as_ref(), until, now);
+            seen.conclusion = verdict::conclude(&stand, seen.verdict.as_ref(), until, now);
             self.stands.push(stand);
         }
     }
 
-    fn is_enough(&self) -> bool {
+    fn is_finished(&self) -> bool {
         let mut concluded = self.seen.iter().map(|seen| seen.conclusion.is_some());
         if self.asked.any { concluded.any(|known| known) } else { concluded.all(|known| known) }
     }
@@ -128,48 +143,55 @@ impl<'a> Watch<'a> {
     fn wake(&self) -> Option<Duration> {
         let now = clock::now_ms();
         let silence = self.stands.iter().filter_map(|stand| match stand {
-            Stand::GoesOn { until } => *until,
-            Stand::AtPrompt { until } => Some(*until).filter(|until| *until > now),
-            Stand::Unseen { again } => self.asked.proof.as_ref().map(|_| *again),
-            Stand::Waits(_) | Stand::Stuck(_) | Stand::Lost(_) | Stand::Ended(..) => None,
+            WatchStatus::Continues { until } => *until,
+            WatchStatus::AtPrompt { until } => Some(*until).filter(|until| *until > now),
+            WatchStatus::TurnsHidden { recheck_at: again } => {
+                self.asked.proof.as_ref().map(|_| *again)
+            }
+            WatchStatus::NeedsInput(_)
+            | WatchStatus::Stuck(_)
+            | WatchStatus::Lost(_)
+            | WatchStatus::Ended(..) => None,
         });
         let silence = silence.min().map(|at| {
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or_default() + 1)
         });
-        let deadline = self.deadline.map(clock::until);
+        let deadline = self.deadline.map(clock::time_until);
         silence.into_iter().chain(deadline).min()
     }
 
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| clock::until(deadline).is_zero())
+    fn has_timed_out(&self) -> bool {
+        self.deadline.is_some_and(|deadline| clock::time_until(deadline).is_zero())
     }
 
     /// Marks everything without a conclusion as timed out.
-    fn timed_out(mut self) -> Vec<Seen> {
+    fn timed_out(mut self) -> Vec<WatchResult> {
         for seen in &mut self.seen {
             let reached = self.asked.until.as_ref().map(|_| false);
-            let reason = match seen.watched.known() {
+            let reason = match seen.watched.known_state() {
                 Some(state) => format!("timed out while it was {state}"),
                 None => "timed out while it ran; its turns are not visible".to_owned(),
             };
-            let ending = Ending::TimedOut;
-            let conclusion = Conclusion { ending, reason, reached, otherwise: None };
+            let ending = AttemptEnding::TimedOut;
+            let conclusion = Conclusion { ending, reason, reached, natural_ending: None };
             seen.conclusion.get_or_insert(conclusion);
         }
         self.seen
     }
 
     /// Rereads the sessions with new events. Any event of a run may have changed all of it.
-    fn look(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+    fn refresh(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         for seen in &mut self.seen {
             let asks = match &seen.watched {
-                Watched::Session(row) => concerned(&row.id),
-                Watched::Run(row, _) => !row.sealed,
+                WatchTarget::Session(row) => concerned(&row.id),
+                WatchTarget::Run(row, _) => !row.sealed,
             };
             if asks {
-                let watched = patiently(|| again(&self.context.daemon()?, &seen.watched))?;
+                let watched = retry_unreachable(|| reread(&self.context.daemon()?, &seen.watched))?;
                 // A sealed result stays as it was found.
-                if watched.over().is_none() || watched.over() != seen.watched.over() {
+                if watched.sealed_attempt().is_none()
+                    || watched.sealed_attempt() != seen.watched.sealed_attempt()
+                {
                     seen.verdict = None;
                 }
                 seen.watched = watched;
@@ -180,7 +202,7 @@ impl<'a> Watch<'a> {
 }
 
 /// The reason a wait ended.
-enum Woken {
+enum WakeCause {
     /// Events of these sessions or runs.
     Events(Vec<String>),
     Time,
@@ -189,57 +211,59 @@ enum Woken {
 fn wait(
     events: &Receiver<Result<EventRow, ApiError>>,
     most: Option<Duration>,
-) -> Result<Woken, ApiError> {
-    let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
+) -> Result<WakeCause, ApiError> {
+    let ended = || ApiError::new(ErrorCode::Unreachable, "the event stream has ended");
     let first = match most {
         None => events.recv().map_err(|_| ended())?,
         Some(most) => match events.recv_timeout(most) {
             Ok(event) => event,
-            Err(RecvTimeoutError::Timeout) => return Ok(Woken::Time),
+            Err(RecvTimeoutError::Timeout) => return Ok(WakeCause::Time),
             Err(RecvTimeoutError::Disconnected) => return Err(ended()),
         },
     };
-    let mut concerned = vec![first.map_err(blind)?.session];
+    let mut concerned = vec![first.map_err(connection_lost)?.session];
     for event in events.try_iter() {
-        concerned.push(event.map_err(blind)?.session);
+        concerned.push(event.map_err(connection_lost)?.session);
     }
-    Ok(Woken::Events(concerned))
+    Ok(WakeCause::Events(concerned))
 }
 
 /// Explains that a monitor without connection says nothing about the watched work.
-fn blind(error: ApiError) -> ApiError {
+fn connection_lost(error: ApiError) -> ApiError {
     let message =
         format!("the monitor lost its connection, but the watched work continues: {error}");
     ApiError { message, ..error }
 }
 
-fn first_look(client: &Client, id: &str) -> Result<Watched, ApiError> {
-    match target::find_any(client, id)? {
-        Target::Session(row) => Ok(Watched::Session(row)),
-        Target::Run(row) => again(client, &Watched::Run(row, Vec::new())),
+fn find_target(client: &Client, id: &str) -> Result<WatchTarget, ApiError> {
+    match target::find_session_or_run(client, id)? {
+        SessionOrRun::Session(row) => Ok(WatchTarget::Session(row)),
+        SessionOrRun::Run(row) => reread(client, &WatchTarget::Run(row, Vec::new())),
     }
 }
 
-fn again(client: &Client, watched: &Watched) -> Result<Watched, ApiError> {
+fn reread(client: &Client, watched: &WatchTarget) -> Result<WatchTarget, ApiError> {
     match watched {
-        Watched::Session(row) => Ok(Watched::Session(Box::new(target::find(client, &row.id)?))),
-        Watched::Run(row, _) => {
+        WatchTarget::Session(row) => {
+            Ok(WatchTarget::Session(Box::new(target::find_session(client, &row.id)?)))
+        }
+        WatchTarget::Run(row, _) => {
             let run = target::find_run(client, &row.id)?;
             let live = run.sessions.iter().filter(|session| session.state.is_none());
-            let live = live.map(|session| target::find(client, &session.id));
+            let live = live.map(|session| target::find_session(client, &session.id));
             let live = live.collect::<Result<_, _>>()?;
-            Ok(Watched::Run(Box::new(run), live))
+            Ok(WatchTarget::Run(Box::new(run), live))
         }
     }
 }
 
 /// Retries a request while a daemon exits, because the next one answers it.
-fn patiently<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
+fn retry_unreachable<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..MAX_TRIES {
         match ask() {
-            Err(error) if error.code == Code::Unreachable => clock::pause(PAUSE),
+            Err(error) if error.code == ErrorCode::Unreachable => clock::sleep(RETRY_PAUSE),
             other => return other,
         }
     }
-    ask().map_err(blind)
+    ask().map_err(connection_lost)
 }

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use provost_api::ApiError;
-use provost_config::{Resolved, Source};
+use provost_config::{Resolved, ValueSource};
 
 use crate::{environment::Environment, error::usage};
 
 /// Environment variables that set the window, strongest first. The second is the one story-automator uses.
-const VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
+const WINDOW_VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
 
 /// The variable of the configuration key itself, which a flag overrides.
-const OF_KEY: &str = "PROVOST_MONITOR_STALE_AFTER";
+const KEY_VARIABLE: &str = "PROVOST_MONITOR_STALE_AFTER";
 
 /// The longest window that a variable may set: a week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// A window and where it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct SilenceWindow {
     pub(super) length: Duration,
     pub(super) source: String,
 }
 
-impl Window {
+impl SilenceWindow {
     pub(super) fn ms(&self) -> i64 {
         i64::try_from(self.length.as_millis()).unwrap_or(i64::MAX)
     }
@@ -31,25 +31,29 @@ impl Window {
 
 /// Returns the variables that are not read as configuration here: one is an alias of another key, and the flag
 /// overrides the key's own variable.
-pub(super) fn looked_at_later(by_flag: bool) -> &'static [&'static str] {
-    if by_flag { &[VARIABLES[0], OF_KEY] } else { &[VARIABLES[0]] }
+pub(super) fn ignored_variables(by_flag: bool) -> &'static [&'static str] {
+    if by_flag { &[WINDOW_VARIABLES[0], KEY_VARIABLE] } else { &[WINDOW_VARIABLES[0]] }
 }
 
 /// Returns the strongest setting: the flag, then the variables, then the configuration.
-pub(super) fn choose(environment: &Environment, resolved: &Resolved) -> Result<Window, ApiError> {
-    let source = resolved.provenance.get("monitor.stale_after").unwrap_or(&Source::Default);
-    let configured = Window { length: resolved.monitor.stale_after, source: source.to_string() };
-    if matches!(source, Source::Flag { .. }) {
+pub(super) fn choose(
+    environment: &Environment,
+    resolved: &Resolved,
+) -> Result<SilenceWindow, ApiError> {
+    let source = resolved.provenance.get("monitor.stale_after").unwrap_or(&ValueSource::Default);
+    let configured =
+        SilenceWindow { length: resolved.monitor.stale_after, source: source.to_string() };
+    if matches!(source, ValueSource::Flag { .. }) {
         return Ok(configured);
     }
-    let set = VARIABLES.iter().find_map(|name| Some((*name, environment.get(name)?)));
+    let set = WINDOW_VARIABLES.iter().find_map(|name| Some((*name, environment.get(name)?)));
     match set {
-        Some((name, text)) => of_variable(name, text),
+        Some((name, text)) => from_variable(name, text),
         None => Ok(configured),
     }
 }
 
-fn of_variable(name: &str, text: &str) -> Result<Window, ApiError> {
+fn from_variable(name: &str, text: &str) -> Result<SilenceWindow, ApiError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = text.parse().ok().filter(|seconds| digits && (1..=MAX_SECONDS).contains(seconds));
     let length = seconds.map(Duration::from_secs).ok_or_else(|| {
@@ -57,12 +61,12 @@ fn of_variable(name: &str, text: &str) -> Result<Window, ApiError> {
             format!("invalid {name}={text:?}: expected whole seconds from 1 to {MAX_SECONDS}");
         usage(message).next(format!("unset {name}"))
     })?;
-    Ok(Window { length, source: format!("environment ({name})") })
+    Ok(SilenceWindow { length, source: format!("environment ({name})") })
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_config::{File, Flag, FlagValue, Inputs};
+    use provost_config::{ConfigFile, FlagSetting, FlagValue, Inputs};
 
     use super::*;
 
@@ -71,20 +75,20 @@ mod tests {
         variables: &[(&str, &str)],
         file: &str,
     ) -> Result<(u64, String), ApiError> {
-        let flag = flag.map(|text| Flag {
+        let flag = flag.map(|text| FlagSetting {
             flag: "--stale-after".to_owned(),
             key: "monitor.stale_after".to_owned(),
             value: FlagValue::Text(text.to_owned()),
         });
-        let project = Some(File { name: "provost.toml".to_owned(), text: file.to_owned() });
+        let project = Some(ConfigFile { name: "provost.toml".to_owned(), text: file.to_owned() });
         let inputs = Inputs { flags: flag.into_iter().collect(), project, ..Inputs::default() };
         let resolved = provost_config::resolve(&inputs).unwrap();
-        let window = choose(&Environment::of(variables), &resolved)?;
+        let window = choose(&Environment::from_pairs(variables), &resolved)?;
         Ok((window.length.as_secs(), window.source))
     }
 
     #[test]
-    fn m25_the_window_has_one_order_of_precedence() {
+    fn m25_window_follows_precedence() {
         let file = "monitor.stale_after = 40";
         let both = [("PROVOST_STALE_SECONDS", "20"), ("CODEX_OUTPUT_STALE_SECONDS", "30")];
         let of = |flag, variables: &[(&str, &str)], file| choice(flag, variables, file).unwrap();
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_says_which_variable_it_is_in() {
+    fn invalid_value_names_its_variable() {
         for text in ["0", "-1", "5s", "1.5", " 5", "604801", "abc", "99999999999999999999999"] {
             let error = choice(None, &[("CODEX_OUTPUT_STALE_SECONDS", text)], "").unwrap_err();
             assert!(error.message.contains("CODEX_OUTPUT_STALE_SECONDS"), "{}", error.message);

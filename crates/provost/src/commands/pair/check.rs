@@ -4,15 +4,17 @@ use std::{collections::BTreeMap, process::ExitCode, sync::mpsc::RecvTimeoutError
 
 use clap::Args;
 use provost_api::EventRow;
-use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
+use provost_core::team::{
+    MessageChannel, NewMessage, Priority, Recipient, TeamCommand, TeamMessageKind,
+};
 use serde_json::json;
 
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
-    commands::{input, tasking::Meant},
+    commands::{input, task_args::TeamTarget},
     context::Context,
-    follow::{self, Of},
+    follow::{self, EventFilter},
     ui::{self, Tone},
 };
 
@@ -24,7 +26,7 @@ use crate::{
 #[command(
     after_help = "Examples:\n  provost pair check limits\n  provost pair check limits --timeout 5m --json"
 )]
-pub(super) struct CheckArgs {
+pub(super) struct PairCheckArgs {
     /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     task: String,
@@ -33,22 +35,22 @@ pub(super) struct CheckArgs {
     timeout: u64,
 }
 
-pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
-    let meant = Meant::named(&args.task);
+pub(super) fn run(context: &Context, args: &PairCheckArgs) -> CliResult {
+    let meant = TeamTarget::new(&args.task);
     let task = meant.find(context)?;
     let members: Vec<&str> =
         task.members.iter().filter(|one| !one.left).map(|one| one.name.as_str()).collect();
     let nonces: BTreeMap<String, &str> = members.iter().map(|name| (nonce(), *name)).collect();
     let since = follow::newest(context)?;
-    let events = follow::aside(Of::All, since)?;
+    let events = follow::follow_in_background(EventFilter::All, since)?;
     for (nonce, name) in &nonces {
-        let command = Command::Post(Box::new(probe(nonce, name, args.timeout)));
-        meant.tell(context, &command, &format!("probe-{nonce}"))?;
+        let command = TeamCommand::Post(Box::new(probe(nonce, name, args.timeout)));
+        meant.send(context, &command, &format!("probe-{nonce}"))?;
     }
-    let deadline = clock::after(Duration::from_secs(args.timeout));
+    let deadline = clock::deadline_after(Duration::from_secs(args.timeout));
     let mut waiting = nonces.clone();
     while !waiting.is_empty() {
-        let event = match events.recv_timeout(clock::until(deadline)) {
+        let event = match events.recv_timeout(clock::time_until(deadline)) {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
@@ -59,34 +61,38 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
         let before = waiting.len();
         waiting.retain(|nonce, name| !is_answer(&event, &task.id, nonce, name));
         if waiting.len() < before {
-            put_away(context, meant, &event);
+            acknowledge_answer(context, meant, &event);
         }
     }
-    told(context, &task.id, &members, waiting.into_values().collect())
+    show_result(context, &task.id, &members, waiting.into_values().collect())
 }
 
 /// Removes an answer from the operator's messages, because it has been read. If another consumer took it first, it
 /// stays theirs.
-fn put_away(context: &Context, meant: Meant<'_>, answer: &EventRow) {
+fn acknowledge_answer(context: &Context, meant: TeamTarget<'_>, answer: &EventRow) {
     let no = answer.data["no"].as_u64().and_then(|no| u32::try_from(no).ok());
     let Some(no) = no else { return };
     let because = "it answered the connection check".to_owned();
-    drop(meant.tell(context, &Command::CancelMessage { no, because }, &context.key(None)));
+    drop(meant.send(
+        context,
+        &TeamCommand::CancelMessage { no, because },
+        &context.idempotency_key(None),
+    ));
 }
 
 /// Returns a text that a member cannot know before it receives it.
 fn nonce() -> String {
-    let id = clock::mint().simple().to_string();
+    let id = clock::new_id().simple().to_string();
     blake3::hash(id.as_bytes()).to_hex().chars().take(16).collect()
 }
 
-fn probe(nonce: &str, name: &str, seconds: u64) -> Post {
-    Post {
+fn probe(nonce: &str, name: &str, seconds: u64) -> NewMessage {
+    NewMessage {
         key: format!("probe-{nonce}"),
         correlation: Some(nonce.to_owned()),
-        channel: Channel::Cli,
-        to: Address::Member(name.to_owned()),
-        kind: Kind::Probe,
+        channel: MessageChannel::Cli,
+        to: Recipient::Member(name.to_owned()),
+        kind: TeamMessageKind::Probe,
         text: format!(
             "This only tests the connection. Send exactly this text to \"operator\", acknowledge this message, and do nothing else: {nonce}"
         ),
@@ -115,13 +121,13 @@ fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
         && data["text"].as_str().is_some_and(|text| text.trim() == nonce)
 }
 
-fn told(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> Outcome {
+fn show_result(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> CliResult {
     let ready = silent.is_empty() && !members.is_empty();
     let code = if ready { ExitCode::SUCCESS } else { ExitCode::from(5) };
     let next = if ready {
         Vec::new()
     } else {
-        vec![format!("provost inbox ls --task {}", ui::short(task))]
+        vec![format!("provost inbox ls --task {}", ui::short_id(task))]
     };
     if context.ui.json {
         let answered: Vec<&&str> = members.iter().filter(|name| !silent.contains(name)).collect();
@@ -137,9 +143,13 @@ fn told(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> O
         } else {
             (Tone::Good, "answered")
         };
-        context.ui.line(&format!("{} {}", ui::clean(name), context.ui.paint.paint(tone, word)))?;
+        context.ui.line(&format!(
+            "{} {}",
+            ui::escape_line(name),
+            context.ui.paint.paint(tone, word)
+        ))?;
     }
-    context.ui.talk(if ready { "the pair is ready" } else { "the pair is not ready" });
+    context.ui.notice(if ready { "the pair is ready" } else { "the pair is not ready" });
     context.ui.next(&next);
     Ok(code)
 }

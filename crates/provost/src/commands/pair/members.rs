@@ -3,11 +3,11 @@
 use clap::Args;
 use provost_api::{ApiError, Client};
 use provost_core::{
-    ids::{SessionId, StandingId},
-    session::Membership,
-    task::{
-        Actor, Around, Caller, Command, Commands, Labels, Role, Task, TaskOpened, TaskSpec,
-        Template, Via, contract,
+    ids::{SessionId, TeamId},
+    session::TeamMembership,
+    team::{
+        LoopTemplate, MemberLabels, MemberMode, MemberRole, ProvostInvocation, Team, TeamActor,
+        TeamAdvanceContext, TeamCommand, TeamCommandLines, TeamOpened, TeamSpec, contract,
     },
     time::Moment,
 };
@@ -16,7 +16,7 @@ use provost_engine::shell::{NewMember, NewSession};
 use crate::{
     clock,
     commands::{
-        spawn::{label, spec_of},
+        spawn::{build_spec, label},
         task::LabelFlags,
     },
     context::Context,
@@ -25,7 +25,7 @@ use crate::{
 
 /// The members of the team
 #[derive(Debug, Args)]
-pub(super) struct MemberArgs {
+pub(super) struct PairMemberArgs {
     /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION (repeatable). With --pull a name
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) struct MemberArgs {
 /// The prefix of a policy's name.
 const POLICY: &str = "policy:";
 
-impl MemberArgs {
+impl PairMemberArgs {
     /// Returns the policy that manages the team, if any.
     pub(super) fn policy(&self) -> Option<&str> {
         self.manager.as_deref().and_then(|manager| manager.strip_prefix(POLICY))
@@ -61,82 +61,100 @@ impl MemberArgs {
 
 /// A requested member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Meant {
+struct RequestedMember {
     name: String,
-    role: Role,
-    who: Who,
+    role: MemberRole,
+    source: MemberSource,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Who {
+enum MemberSource {
     Agent(String),
     Session(String),
     /// A member opened elsewhere that pulls its messages.
-    Elsewhere,
+    External,
 }
 
 /// The inputs for opening a team.
-pub(super) struct Opening<'a> {
+pub(super) struct MemberBuilder<'a> {
     pub(super) context: &'a Context,
     pub(super) client: &'a Client,
-    pub(super) id: StandingId,
-    pub(super) spec: &'a TaskSpec,
-    pub(super) args: &'a MemberArgs,
+    pub(super) id: TeamId,
+    pub(super) spec: &'a TeamSpec,
+    pub(super) args: &'a PairMemberArgs,
 }
 
-impl Opening<'_> {
+impl MemberBuilder<'_> {
     /// Returns the members, with the sessions to start for them.
-    pub(super) fn members(&self, template: Option<&Template>) -> Result<Vec<NewMember>, ApiError> {
-        let meant = meant(self.args)?;
-        let labelled = labelled(self.args, &meant)?;
-        let task = self.imagined(&meant, template)?;
+    pub(super) fn members(
+        &self,
+        template: Option<&LoopTemplate>,
+    ) -> Result<Vec<NewMember>, ApiError> {
+        let meant = requested_members(self.args)?;
+        let labelled = labelled_member(self.args, &meant)?;
+        let task = self.preview_team(&meant, template)?;
         meant.iter().map(|one| self.member(&task, one, Some(&one.name) == labelled)).collect()
     }
 
     /// Returns the team as it will be, for the text of the contracts.
-    fn imagined(&self, meant: &[Meant], template: Option<&Template>) -> Result<Task, ApiError> {
+    fn preview_team(
+        &self,
+        meant: &[RequestedMember],
+        template: Option<&LoopTemplate>,
+    ) -> Result<Team, ApiError> {
         let now = Moment { wall_ms: clock::now_ms(), mono_ms: 0 };
-        let around = Around { now, look: &|_| None, caller: &Caller::default() };
-        let opened = TaskOpened { spec: Box::new(self.spec.clone()) };
-        let mut task = Task::open(self.id, now, &opened);
-        let binds = meant.iter().map(|one| Command::Bind {
+        let around =
+            TeamAdvanceContext { now, session: &|_| None, caller: &ProvostInvocation::default() };
+        let opened = TeamOpened { spec: Box::new(self.spec.clone()) };
+        let mut task = Team::open(self.id, now, &opened);
+        let binds = meant.iter().map(|one| TeamCommand::Bind {
             name: one.name.clone(),
             role: one.role,
             session: None,
-            labels: Labels::default(),
+            labels: MemberLabels::default(),
         });
-        let looped =
-            template.map(|template| Command::BeginLoop { template: Box::new(template.clone()) });
+        let looped = template
+            .map(|template| TeamCommand::BeginLoop { template: Box::new(template.clone()) });
         for command in binds.chain(looped) {
             let events = task
-                .decide(&Actor::Operator, &command, &around)
+                .decide(&TeamActor::Operator, &command, &around)
                 .map_err(|why| usage(why.to_string()).next("provost pair --help"))?;
             events.iter().for_each(|event| task.evolve(now, event));
         }
         Ok(task)
     }
 
-    fn member(&self, task: &Task, meant: &Meant, labelled: bool) -> Result<NewMember, ApiError> {
-        let session = match &meant.who {
-            Who::Elsewhere => None,
-            Who::Session(named) => Some(NewSession::Existing(named.clone())),
-            Who::Agent(agent) => Some(self.started(task, meant, agent)?),
+    fn member(
+        &self,
+        task: &Team,
+        meant: &RequestedMember,
+        labelled: bool,
+    ) -> Result<NewMember, ApiError> {
+        let session = match &meant.source {
+            MemberSource::External => None,
+            MemberSource::Session(named) => Some(NewSession::Existing(named.clone())),
+            MemberSource::Agent(agent) => Some(self.new_session(task, meant, agent)?),
         };
-        let labels = if labelled { self.args.labels.labels() } else { Labels::default() };
+        let labels = if labelled { self.args.labels.labels() } else { MemberLabels::default() };
         Ok(NewMember { name: meant.name.clone(), role: meant.role, labels, session })
     }
 
     /// Returns the session of a started agent: it stays open between messages, and only workers may edit.
-    fn started(&self, task: &Task, meant: &Meant, agent: &str) -> Result<NewSession, ApiError> {
-        let id = SessionId(clock::mint());
+    fn new_session(
+        &self,
+        task: &Team,
+        meant: &RequestedMember,
+        agent: &str,
+    ) -> Result<NewSession, ApiError> {
+        let id = SessionId(clock::new_id());
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let edits = meant.role == Role::Worker;
+        let edits = meant.role == MemberRole::Worker;
         let worktree = edits && !self.args.no_worktree && self.spec.project.is_some();
         let place = if worktree { "--worktree" } else { "--no-worktree" };
         let name = format!("{}-{}", self.spec.name, meant.name);
         let mut line = vec!["--agent".to_owned(), agent.to_owned(), "--name".to_owned(), name];
         line.extend(
-            ["--role", meant.role.word(), "--cwd", &self.spec.cwd, place].map(str::to_owned),
+            ["--role", meant.role.as_str(), "--cwd", &self.spec.cwd, place].map(str::to_owned),
         );
         line.extend(["--no-check", "--no-change-ok", "--keep"].map(str::to_owned));
         if !edits && agent == provost_config::BUILT_IN {
@@ -144,16 +162,16 @@ impl Opening<'_> {
         }
         line.extend(self.args.spawn.iter().flat_map(|more| words(more)));
         line.push(self.contract(task, &meant.name));
-        let mut spec = spec_of(self.context, self.client, &line, id.0)?;
-        spec.agent.settings.member = Some(Membership { role: meant.role });
+        let mut spec = build_spec(self.context, self.client, &line, id.0)?;
+        spec.agent.settings.member = Some(TeamMembership { role: meant.role });
         Ok(NewSession::New { id, spec: Box::new(spec) })
     }
 
-    fn contract(&self, task: &Task, name: &str) -> String {
-        let caller = Caller::default();
-        let commands = Commands { caller: &caller, task, by: Some(name) };
+    fn contract(&self, task: &Team, name: &str) -> String {
+        let caller = ProvostInvocation::default();
+        let commands = TeamCommandLines { caller: &caller, task, member: Some(name) };
         let member = task.member(name);
-        member.map(|member| contract(&commands, member, Via::Tools)).unwrap_or_default()
+        member.map(|member| contract(&commands, member, MemberMode::Tools)).unwrap_or_default()
     }
 }
 
@@ -170,14 +188,18 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
 
 /// Returns the member that the conversation labels apply to, because they describe one conversation. It is the only
 /// worker opened elsewhere, or the only member.
-fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a String>, ApiError> {
+fn labelled_member<'a>(
+    args: &PairMemberArgs,
+    meant: &'a [RequestedMember],
+) -> Result<Option<&'a String>, ApiError> {
     let labels = args.labels.labels();
     if labels.thread.is_none() && labels.title.is_none() {
         return Ok(None);
     }
-    let elsewhere: Vec<&Meant> = meant.iter().filter(|one| one.who == Who::Elsewhere).collect();
-    let workers: Vec<&Meant> =
-        elsewhere.iter().copied().filter(|one| one.role == Role::Worker).collect();
+    let elsewhere: Vec<&RequestedMember> =
+        meant.iter().filter(|one| one.source == MemberSource::External).collect();
+    let workers: Vec<&RequestedMember> =
+        elsewhere.iter().copied().filter(|one| one.role == MemberRole::Worker).collect();
     match (workers.as_slice(), elsewhere.as_slice()) {
         ([one], _) | ([], [one]) => Ok(Some(&one.name)),
         (_, all) => {
@@ -190,36 +212,41 @@ fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a Stri
     }
 }
 
-fn meant(args: &MemberArgs) -> Result<Vec<Meant>, ApiError> {
+fn requested_members(args: &PairMemberArgs) -> Result<Vec<RequestedMember>, ApiError> {
     let mut all = Vec::new();
     // A policy is not a member: it acts on the team itself.
     let manager = if args.policy().is_some() { None } else { args.manager.as_ref() };
     let roles = [
-        (Role::Worker, args.worker.iter().collect::<Vec<_>>()),
-        (Role::Manager, manager.into_iter().collect()),
-        (Role::Reviewer, args.reviewer.iter().collect()),
+        (MemberRole::Worker, args.worker.iter().collect::<Vec<_>>()),
+        (MemberRole::Manager, manager.into_iter().collect()),
+        (MemberRole::Reviewer, args.reviewer.iter().collect()),
     ];
     for (role, given) in roles {
         for (at, text) in given.iter().enumerate() {
             let usual = match at {
-                0 => role.word().to_owned(),
-                _ => format!("{}-{}", role.word(), at + 1),
+                0 => role.as_str().to_owned(),
+                _ => format!("{}-{}", role.as_str(), at + 1),
             };
-            all.push(read(text, role, usual, args.pull)?);
+            all.push(parse_member(text, role, usual, args.pull)?);
         }
     }
     Ok(all)
 }
 
 /// Parses a member, as in `codex`, `hand=codex`, `hand=session:1a2b3c4d` or `me`.
-fn read(text: &str, role: Role, usual: String, pull: bool) -> Result<Meant, ApiError> {
+fn parse_member(
+    text: &str,
+    role: MemberRole,
+    usual: String,
+    pull: bool,
+) -> Result<RequestedMember, ApiError> {
     let named = |name: &str| label(name).map_err(|why| usage(format!("{text:?}: {why}")));
     if pull {
         if text.contains('=') {
             let message = format!("--pull starts no agents: {text:?} must be only a name");
             return Err(usage(message));
         }
-        return Ok(Meant { name: named(text)?, role, who: Who::Elsewhere });
+        return Ok(RequestedMember { name: named(text)?, role, source: MemberSource::External });
     }
     let (name, who) = match text.split_once('=') {
         Some((name, who)) => (named(name)?, who),
@@ -227,36 +254,39 @@ fn read(text: &str, role: Role, usual: String, pull: bool) -> Result<Meant, ApiE
         None => (usual, text),
     };
     let who = match (who, who.strip_prefix("session:")) {
-        ("me", _) => Who::Elsewhere,
+        ("me", _) => MemberSource::External,
         ("", _) | (_, Some("")) => {
             return Err(
                 usage(format!("{text:?} has no agent or session")).next("provost pair --help")
             );
         }
-        (_, Some(session)) => Who::Session(session.to_owned()),
-        (agent, None) => Who::Agent(agent.to_owned()),
+        (_, Some(session)) => MemberSource::Session(session.to_owned()),
+        (agent, None) => MemberSource::Agent(agent.to_owned()),
     };
-    Ok(Meant { name, role, who })
+    Ok(RequestedMember { name, role, source: who })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(text: &str, pull: bool) -> Result<(String, Who), String> {
-        let read = read(text, Role::Worker, "worker".to_owned(), pull);
-        read.map(|meant| (meant.name, meant.who)).map_err(|why| why.message)
+    fn one(text: &str, pull: bool) -> Result<(String, MemberSource), String> {
+        let read = parse_member(text, MemberRole::Worker, "worker".to_owned(), pull);
+        read.map(|meant| (meant.name, meant.source)).map_err(|why| why.message)
     }
 
     #[test]
-    fn a_member_is_an_agent_a_session_or_somebody_elsewhere() {
+    fn member_is_agent_session_or_external() {
         let named = |name: &str, who| Ok((name.to_owned(), who));
-        let agent = || Who::Agent("codex".to_owned());
+        let agent = || MemberSource::Agent("codex".to_owned());
         assert_eq!(one("codex", false), named("worker", agent()));
         assert_eq!(one("hand=codex", false), named("hand", agent()));
-        assert_eq!(one("hand=session:1a2b", false), named("hand", Who::Session("1a2b".to_owned())));
-        assert_eq!(one("me", false), named("me", Who::Elsewhere));
-        assert_eq!(one("app", true), named("app", Who::Elsewhere));
+        assert_eq!(
+            one("hand=session:1a2b", false),
+            named("hand", MemberSource::Session("1a2b".to_owned()))
+        );
+        assert_eq!(one("me", false), named("me", MemberSource::External));
+        assert_eq!(one("app", true), named("app", MemberSource::External));
         for bad in ["hand=", "hand=session:", "=codex", "a\u{1b}=codex"] {
             assert!(one(bad, false).is_err(), "{bad:?}");
         }

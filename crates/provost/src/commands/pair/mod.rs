@@ -6,26 +6,28 @@ mod members;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, PairRequest, StandingTaskRow};
+use provost_api::{ApiError, PairRequest, TeamRow};
 use provost_config::Resolved;
 use provost_core::{
-    ids::StandingId,
-    task::{Mode, Needs, TaskSpec},
+    ids::TeamId,
+    team::{EvidenceRequirement, ManagerMode, TeamSpec},
 };
 use provost_engine::shell::{NewCriterion, Pairing};
 use serde_json::{Value, json};
 
-use self::members::MemberArgs;
+use self::members::PairMemberArgs;
 use super::{
-    change::KeyArgs,
     handoff, input,
-    looping::LoopFlags,
-    loops,
-    spawn::{chosen::checks, label, spec::directory},
+    loop_command::LoopFlags,
+    loop_templates,
+    mutation::KeyArgs,
+    spawn::{label, spec::directory, spec_from_config::checks},
     task::{self, WindowArgs},
-    tasking::next_commands,
+    task_args::next_commands,
 };
-use crate::{cli::Outcome, clock, context::Context, error::usage, settings, trust::Asking, ui};
+use crate::{
+    cli::CliResult, clock, context::Context, error::usage, settings, trust::TrustPrompt, ui,
+};
 
 /// Open a team: workers, and a manager (agent, policy or you)
 ///
@@ -39,25 +41,25 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, settings, trust
 )]
 pub(crate) struct PairArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<PairCommand>,
     #[command(flatten)]
-    new: NewArgs,
+    new: PairNewArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Check(check::CheckArgs),
+enum PairCommand {
+    Check(check::PairCheckArgs),
 }
 
 #[derive(Debug, Args)]
-struct NewArgs {
+struct PairNewArgs {
     /// Goal of the team; `-` reads standard input
     goal: Option<String>,
     /// Name of the team [default: made from its ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     #[command(flatten)]
-    members: MemberArgs,
+    members: PairMemberArgs,
     /// Command that must pass on the finished work (repeatable) [default: the configuration's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
@@ -88,45 +90,49 @@ enum ModeArg {
     Strict,
 }
 
-impl From<ModeArg> for Mode {
-    fn from(mode: ModeArg) -> Mode {
+impl From<ModeArg> for ManagerMode {
+    fn from(mode: ModeArg) -> ManagerMode {
         match mode {
-            ModeArg::Light => Mode::Light,
-            ModeArg::Guided => Mode::Guided,
-            ModeArg::Strict => Mode::Strict,
+            ModeArg::Light => ManagerMode::Light,
+            ModeArg::Guided => ManagerMode::Guided,
+            ModeArg::Strict => ManagerMode::Strict,
         }
     }
 }
 
-pub(crate) fn run(context: &Context, args: &PairArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &PairArgs) -> CliResult {
     match &args.what {
-        Some(What::Check(args)) => check::run(context, args),
+        Some(PairCommand::Check(args)) => check::run(context, args),
         None => open(context, &args.new),
     }
 }
 
-fn open(context: &Context, args: &NewArgs) -> Outcome {
+fn open(context: &Context, args: &PairNewArgs) -> CliResult {
     let Some(goal) = &args.goal else {
         return Err(usage("name a goal")
             .next("provost pair GOAL --worker codex --manager codex")
             .into());
     };
-    let goal = input::text(goal)?;
-    let id = StandingId(clock::mint());
+    let goal = input::read_text(goal)?;
+    let id = TeamId(clock::new_id());
     let cwd = directory(context, args.cwd.as_deref())?;
-    let config =
-        settings::load_to_start(context, &cwd, settings::Wanted::default(), Asking::AtTerminal)?;
+    let config = settings::load_to_start(
+        context,
+        &cwd,
+        settings::ConfigInputs::default(),
+        TrustPrompt::AtTerminal,
+    )?;
     let spec = spec(context, args, goal, id, &config)?;
     let template = args.looped.template(&config, args.template.as_deref(), &spec.checks)?;
     let client = context.daemon()?;
     let opening =
-        members::Opening { context, client: &client, id, spec: &spec, args: &args.members };
+        members::MemberBuilder { context, client: &client, id, spec: &spec, args: &args.members };
     let members = opening.members(template.as_ref())?;
     let warnings = members::warnings(&members);
     let criterion = |text: &String| NewCriterion {
         text: text.clone(),
         rationale: None,
-        needs: Needs::Asserted,
+        needs: EvidenceRequirement::Asserted,
     };
     let pairing = Pairing {
         members,
@@ -144,27 +150,28 @@ fn open(context: &Context, args: &NewArgs) -> Outcome {
 
 fn spec(
     context: &Context,
-    args: &NewArgs,
+    args: &PairNewArgs,
     goal: String,
-    id: StandingId,
+    id: TeamId,
     config: &Resolved,
-) -> Result<TaskSpec, ApiError> {
+) -> Result<TeamSpec, ApiError> {
     let name = args.name.clone().unwrap_or_else(|| format!("task-{}", id.short()));
     let checks = if args.check.is_empty() { checks(config) } else { args.check.clone() };
     let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
     let mut spec = task::spec(context, &name, goal, None, &checks, cwd, bounds)?;
     spec.config.mode = args.mode.into();
-    spec.policy = args.members.policy().map(|name| loops::policy(config, name)).transpose()?;
+    spec.policy =
+        args.members.policy().map(|name| loop_templates::policy(config, name)).transpose()?;
     Ok(spec)
 }
 
 /// Shows the opened team. Only the ID goes to standard output; the members and the hand-offs for members opened
 /// elsewhere go to standard error. `provost handoff` prints the hand-offs again.
-fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
-    let row: Option<StandingTaskRow> =
+fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult {
+    let row: Option<TeamRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
-    let pulled = |row: &StandingTaskRow| row.members.iter().any(|one| !one.communication.can_push);
+    let pulled = |row: &TeamRow| row.members.iter().any(|one| !one.communication.can_push);
     let handed = match row.as_ref().filter(|row| pulled(row)) {
         Some(row) => Some(handoff::find(context, &row.id, None)?),
         None => None,
@@ -185,16 +192,20 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
             let session = member.session.as_deref();
             let late = member.communication.note.as_ref().map_or("", |_| ", uses commands");
             let how = session.map_or("opened elsewhere".to_owned(), |id| {
-                format!("session {}{late}", ui::short(id))
+                format!("session {}{late}", ui::short_id(id))
             });
-            context.ui.talk(&format!("{} ({}): {how}", ui::clean(&member.name), member.role));
+            context.ui.notice(&format!(
+                "{} ({}): {how}",
+                ui::escape_line(&member.name),
+                member.role
+            ));
         }
     }
     for handoff in handed.iter().flat_map(|handed| &handed.handoffs) {
         if handoff.heartbeat.is_some() {
-            let member = ui::clean(&handoff.member);
-            context.ui.talk(&format!("\n── paste this where you open {member} ──\n"));
-            context.ui.talk(&ui::clean_block(&handoff.prompt));
+            let member = ui::escape_line(&handoff.member);
+            context.ui.notice(&format!("\n── paste this where you open {member} ──\n"));
+            context.ui.notice(&ui::escape_block(&handoff.prompt));
         }
     }
     context.ui.next(&next);

@@ -5,36 +5,36 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{ApiError, Code, EventRow, RunRow};
+use provost_api::{ApiError, ErrorCode, EventRow, RunRow};
 use serde_json::json;
 
 use super::next_commands;
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
-    commands::spawn::parting,
+    commands::spawn::ctrl_c,
     context::Context,
     error::Error,
-    follow::{Follow, Of},
+    follow::{EventFilter, EventFollower},
     target,
     ui::{self, Screen},
 };
 
 /// Tells what happens until the outcome is sealed, and exits as it came out.
-pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> Outcome {
+pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> CliResult {
     let row = watch(context, row, since)?;
     show(context, &row)
 }
 
 /// Tells what happens until the outcome is sealed, and gives the run as it is then.
 fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
-    let short = ui::short(&row.id);
+    let short = ui::short_id(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
     // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
-    drop(parting::on_interrupt(&context.ui, &format!("run {short}"), &next));
+    drop(ctrl_c::on_interrupt(&context.ui, &format!("run {short}"), &next));
     // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
     if context.ui.json {
-        context.ui.talk(&row.id);
+        context.ui.notice(&row.id);
     } else {
         context.ui.line(&row.id)?;
     }
@@ -47,21 +47,21 @@ fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
 pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<RunRow, Error> {
     // Without a terminal there is no one to see the question while this waits.
     let attended = stdin().is_terminal();
-    let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(since));
+    let mut events = EventFollower::new(context, EventFilter::Run(id.to_owned()), Some(since));
     events.open(&context.daemon()?)?;
     loop {
         let event = events.next()?;
         if event.stream != "run" {
             continue;
         }
-        tell(context, &event, id)?;
+        print_event(context, &event, id)?;
         if event.kind == "run.card_written" {
             let row = target::find_run(&context.daemon()?, id)?;
             if row.sealed {
                 return Ok(row);
             }
         }
-        if !attended && ASKS.contains(&event.kind.as_str()) {
+        if !attended && INPUT_EVENTS.contains(&event.kind.as_str()) {
             let row = target::find_run(&context.daemon()?, id)?;
             if needs_input(&row) {
                 return Ok(row);
@@ -71,7 +71,7 @@ pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<Ru
 }
 
 /// The events after which a run may wait for the user.
-const ASKS: [&str; 3] = ["run.question_seen", "run.plan_reviewed", "run.landing_held"];
+const INPUT_EVENTS: [&str; 3] = ["run.question_seen", "run.plan_reviewed", "run.landing_held"];
 
 /// Whether a run waits for an answer or an approval and cannot continue without it.
 fn needs_input(row: &RunRow) -> bool {
@@ -80,72 +80,72 @@ fn needs_input(row: &RunRow) -> bool {
 }
 
 /// Describes an event, and prints a question with the command that answers it. Programs read the result instead.
-fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
+fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     if context.ui.json {
         return Ok(());
     }
-    let paint = context.ui.talk_paint;
-    if let Some(words) = ui::run_event(paint, event) {
-        context.ui.talk(&words);
+    let paint = context.ui.notice_paint;
+    if let Some(words) = ui::run_event_line(paint, event) {
+        context.ui.notice(&words);
     }
-    ui::run_findings(event).iter().for_each(|line| context.ui.talk(line));
+    ui::review_finding_lines(event).iter().for_each(|line| context.ui.notice(line));
     if matches!(event.kind.as_str(), "run.plan_reviewed" | "run.landing_held") {
         let row = target::find_run(&context.daemon()?, id)?;
         if row.awaits_approval {
-            context.ui.talk(&format!("the run waits for you: {}", ui::approval_words(&row)));
+            context.ui.notice(&format!("the run waits for you: {}", ui::describe_approval(&row)));
             let approval = row.approval.clone().unwrap_or_default();
             let shown = approval.commands.iter().map(String::as_str);
             let diff = approval.diff.as_deref().unwrap_or_default();
             for line in shown.chain(diff.lines()) {
-                context.ui.talk(&format!("  {}", ui::clean(line)));
+                context.ui.notice(&format!("  {}", ui::escape_line(line)));
             }
             context.ui.next(&next_commands(&row));
         }
     }
     if event.kind == "run.question_seen" {
         let row = target::find_run(&context.daemon()?, id)?;
-        let asked = ui::requests(paint, Screen::talk(), clock::now_ms(), &row.requests);
-        asked.iter().for_each(|line| context.ui.talk(line));
+        let asked = ui::requests(paint, Screen::stderr(), clock::now_ms(), &row.requests);
+        asked.iter().for_each(|line| context.ui.notice(line));
     }
     Ok(())
 }
 
 /// Returns the error code of the wait; None if the work is done.
-fn failure(row: &RunRow) -> Option<Code> {
+fn failure(row: &RunRow) -> Option<ErrorCode> {
     match row.state.as_str() {
         "succeeded" | "completed" => None,
-        _ if needs_input(row) => Some(Code::InputNeeded),
-        _ => Some(Code::Failed),
+        _ if needs_input(row) => Some(ErrorCode::InputNeeded),
+        _ => Some(ErrorCode::Failed),
     }
 }
 
 /// Returns the run's open question in one line.
-fn asked(row: &RunRow) -> Option<String> {
+fn open_question(row: &RunRow) -> Option<String> {
     let request = row.requests.iter().find(|request| request.blocking);
     let question = request.map(|request| {
         let question = request.questions.first().map(|one| one.question.clone());
         question.unwrap_or_else(|| request.title.clone())
     });
-    question.or_else(|| row.awaits_approval.then(|| ui::approval_words(row)))
+    question.or_else(|| row.awaits_approval.then(|| ui::describe_approval(row)))
 }
 
 /// Describes why the wait for a run ended without its result.
-pub(crate) fn message(row: &RunRow, code: Code) -> String {
-    let id = ui::short(&row.id);
-    match asked(row) {
-        Some(text) if code == Code::InputNeeded => format!("run {id} needs input: {text}"),
+pub(crate) fn message(row: &RunRow, code: ErrorCode) -> String {
+    let id = ui::short_id(&row.id);
+    match open_question(row) {
+        Some(text) if code == ErrorCode::InputNeeded => format!("run {id} needs input: {text}"),
         Some(_) | None => format!("run {id} is {}", row.state),
     }
 }
 
-pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
+pub(crate) fn show(context: &Context, row: &RunRow) -> CliResult {
     let next = next_commands(row);
     let failure = failure(row);
-    let code = ExitCode::from(failure.map_or(0, Code::exit_code));
+    let code = ExitCode::from(failure.map_or(0, ErrorCode::exit_code));
     if !context.ui.json {
         context.ui.line(&ui::run_line(context.ui.paint, row))?;
-        if failure == Some(Code::InputNeeded) {
-            context.ui.talk("no longer waiting: there is no terminal to answer from; the run continues once it is answered");
+        if failure == Some(ErrorCode::InputNeeded) {
+            context.ui.notice("no longer waiting: there is no terminal to answer from; the run continues once it is answered");
         }
         context.ui.next(&next);
         return Ok(code);

@@ -14,7 +14,7 @@ pub(crate) const MAX_SPEC: u64 = 256 << 10;
 
 /// The goal of a run.
 #[derive(Debug)]
-pub(crate) struct Goal {
+pub(crate) struct RunGoal {
     pub(crate) goal: String,
     pub(crate) spec: Option<String>,
     /// The text that branch names derive from.
@@ -22,11 +22,11 @@ pub(crate) struct Goal {
 }
 
 /// Takes the goal and reads the spec.
-pub(super) fn take(goal: Option<&str>, spec: Option<&Path>) -> Result<Goal, ApiError> {
-    let text = spec.map(read).transpose()?;
+pub(super) fn read_goal(goal: Option<&str>, spec: Option<&Path>) -> Result<RunGoal, ApiError> {
+    let text = spec.map(read_spec).transpose()?;
     match (goal, spec) {
         (Some(goal), _) => {
-            let goal = input::text(goal)?;
+            let goal = input::read_text(goal)?;
             if goal.len() > MAX_GOAL {
                 let message = format!(
                     "the goal has {} bytes, but the limit is {MAX_GOAL}; put the details into a spec",
@@ -34,12 +34,12 @@ pub(super) fn take(goal: Option<&str>, spec: Option<&Path>) -> Result<Goal, ApiE
                 );
                 return Err(usage(message).next("provost run GOAL --spec FILE"));
             }
-            Ok(Goal { about: goal.clone(), goal, spec: text })
+            Ok(RunGoal { about: goal.clone(), goal, spec: text })
         }
         (None, Some(file)) => {
             let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let goal = "Do what the specification says.".to_owned();
-            Ok(Goal { goal, spec: text, about: stem })
+            Ok(RunGoal { goal, spec: text, about: stem })
         }
         (None, None) => Err(usage("no goal given: pass a goal, or a file with --spec")
             .next("provost run GOAL")
@@ -48,7 +48,7 @@ pub(super) fn take(goal: Option<&str>, spec: Option<&Path>) -> Result<Goal, ApiE
 }
 
 /// Reads a spec. The run stores its text, because the file may change later.
-fn read(path: &Path) -> Result<String, ApiError> {
+fn read_spec(path: &Path) -> Result<String, ApiError> {
     let told = |why: String| usage(format!("cannot read the spec {}: {why}", path.display()));
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|why| told(why.to_string()))?;
@@ -65,27 +65,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goal_or_a_spec_is_enough_and_both_are_bounded() {
+    fn goal_or_spec_suffices_and_both_are_limited() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rate-limits.md");
         std::fs::write(&file, "# Limits\n").unwrap();
-        assert_eq!(take(Some("do it"), None).unwrap().goal, "do it");
-        let only = take(None, Some(&file)).unwrap();
+        assert_eq!(read_goal(Some("do it"), None).unwrap().goal, "do it");
+        let only = read_goal(None, Some(&file)).unwrap();
         assert_eq!(
             (only.about.as_str(), only.spec.as_deref()),
             ("rate-limits", Some("# Limits\n"))
         );
-        let both = take(Some("do it"), Some(&file)).unwrap();
+        let both = read_goal(Some("do it"), Some(&file)).unwrap();
         assert_eq!((both.about.as_str(), both.spec.is_some()), ("do it", true));
 
         for bad in [b" \n".to_vec(), vec![b'x'; MAX_SPEC as usize + 1], vec![0xff]] {
             std::fs::write(&file, bad).unwrap();
             assert!(
-                take(Some("do it"), Some(&file)).unwrap_err().message.contains("rate-limits.md")
+                read_goal(Some("do it"), Some(&file))
+                    .unwrap_err()
+                    .message
+                    .contains("rate-limits.md")
             );
         }
-        assert!(take(Some(&"x".repeat(MAX_GOAL + 1)), None).is_err());
-        assert!(take(None, Some(&dir.path().join("none"))).is_err());
-        assert!(take(None, None).is_err());
+        assert!(read_goal(Some(&"x".repeat(MAX_GOAL + 1)), None).is_err());
+        assert!(read_goal(None, Some(&dir.path().join("none"))).is_err());
+        assert!(read_goal(None, None).is_err());
     }
 }

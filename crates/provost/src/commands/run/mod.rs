@@ -13,16 +13,16 @@ use provost_api::{ApiError, OpenRunRequest, RunRow};
 use serde_json::Value;
 
 pub(crate) use self::{
-    goal::{Goal, MAX_SPEC},
+    goal::{MAX_SPEC, RunGoal},
     next::next_commands,
-    spec::{Wish, WishedChecks},
+    spec::{CheckSource, RunRequest},
 };
 use super::{
-    change::KeyArgs,
+    mutation::KeyArgs,
     spawn::{self, codex::CodexArgs, variables::VariableArgs},
 };
 use crate::{
-    cli::Outcome, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
+    cli::CliResult, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
 };
 
 /// Turn a goal into a reviewed, tested branch
@@ -141,7 +141,7 @@ pub(crate) struct CommonArgs {
 
 impl RunArgs {
     /// Returns the arguments of a run that ends with its plan.
-    pub(crate) fn only_plan(common: CommonArgs) -> RunArgs {
+    pub(crate) fn for_plan(common: CommonArgs) -> RunArgs {
         RunArgs {
             common,
             no_change_ok: false,
@@ -159,8 +159,8 @@ impl RunArgs {
     }
 
     /// Returns the requested settings, before the configuration fills in the rest.
-    pub(crate) fn wish(&self) -> Result<Wish<'_>, ApiError> {
-        spec::wish(self)
+    pub(crate) fn request(&self) -> Result<RunRequest<'_>, ApiError> {
+        spec::request_from_args(self)
     }
 
     pub(crate) fn key(&self, context: &Context) -> String {
@@ -172,10 +172,10 @@ impl RunArgs {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &RunArgs) -> Outcome {
-    let Opened { reply, row, since } = open(context, args.wish()?, &args.key(context))?;
+pub(crate) fn run(context: &Context, args: &RunArgs) -> CliResult {
+    let Opened { reply, row, since } = open(context, args.request()?, &args.key(context))?;
     if args.is_detached() {
-        opened(context, reply, &row)
+        show_opened(context, reply, &row)
     } else {
         follow::run(context, &row, since)
     }
@@ -192,8 +192,8 @@ pub(crate) struct Opened {
 }
 
 /// Opens a run, or finds the one that was opened under this key before.
-pub(crate) fn open(context: &Context, wish: Wish<'_>, key: &str) -> Result<Opened, ApiError> {
-    let id = clock::mint();
+pub(crate) fn open(context: &Context, wish: RunRequest<'_>, key: &str) -> Result<Opened, ApiError> {
+    let id = clock::new_id();
     let mut spec = spec::build(context, wish, id)?;
     let client = context.daemon()?;
     spawn::expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
@@ -210,7 +210,7 @@ pub(crate) fn open(context: &Context, wish: Wish<'_>, key: &str) -> Result<Opene
     Ok(Opened { reply, row, since })
 }
 
-pub(crate) fn opened(context: &Context, reply: Value, row: &RunRow) -> Outcome {
+pub(crate) fn show_opened(context: &Context, reply: Value, row: &RunRow) -> CliResult {
     let next = next_commands(row);
     if context.ui.json {
         context.ui.result(reply, &next)?;
@@ -218,7 +218,7 @@ pub(crate) fn opened(context: &Context, reply: Value, row: &RunRow) -> Outcome {
     }
     context.ui.line(&row.id)?;
     row.warnings.iter().for_each(|warning| context.ui.warn(warning));
-    context.ui.talk(&ui::run_line(context.ui.talk_paint, row));
+    context.ui.notice(&ui::run_line(context.ui.notice_paint, row));
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }

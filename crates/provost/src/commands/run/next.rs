@@ -2,15 +2,15 @@
 
 use provost_api::{RequestRow, RunRow, RunSessionRow};
 
-use crate::{commands::spawn::chosen::quoted, ui};
+use crate::{commands::spawn::spec_from_config::quoted, ui};
 
 /// Returns the commands that make sense in a run's current state.
 pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
-    let id = ui::short(&row.id);
+    let id = ui::short_id(&row.id);
     if !row.terminal {
         let asked = row.requests.first().map(RequestRow::answer_command);
         let interrupted = row.sessions.iter().find(|session| session.interrupted);
-        let resume = interrupted.map(|one| format!("provost resume {}", ui::short(&one.id)));
+        let resume = interrupted.map(|one| format!("provost resume {}", ui::short_id(&one.id)));
         let approval = if row.awaits_approval { ui::approval_commands(row) } else { Vec::new() };
         let watch = format!("provost status {id} --watch");
         let logs = (!row.sessions.is_empty()).then(|| format!("provost logs {id} -f"));
@@ -22,12 +22,12 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         "succeeded" | "completed" => {
             let plan = (row.tasks.is_some() && !row.landing.done)
                 .then(|| format!("provost graph {id} --toml"));
-            merge(row).into_iter().chain(plan).chain([card]).collect()
+            merge_command(row).into_iter().chain(plan).chain([card]).collect()
         }
         _ => {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
-            let logs =
-                to_look_at(row).map(|session| format!("provost logs {}", ui::short(&session.id)));
+            let logs = failing_session(row)
+                .map(|session| format!("provost logs {}", ui::short_id(&session.id)));
             // With tasks, checks are numbered per session.
             let red = if row.tasks.is_none() {
                 row.checks.iter().position(|check| check.result == "failed")
@@ -45,7 +45,7 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
 }
 
 /// Returns the session that best explains why a run ended: if tasks failed, the newest session of a failed one.
-fn to_look_at(row: &RunRow) -> Option<&RunSessionRow> {
+fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
     let good = ["succeeded", "completed", "accepted"];
     let bad = |one: &&RunSessionRow| {
         one.task.is_some() && one.state.as_deref().is_some_and(|state| !good.contains(&state))
@@ -57,7 +57,7 @@ fn to_look_at(row: &RunRow) -> Option<&RunSessionRow> {
 }
 
 /// Returns the command that merges the run's branch, if the user still has to merge it.
-fn merge(row: &RunRow) -> Option<String> {
+fn merge_command(row: &RunRow) -> Option<String> {
     if row.landing.merged || row.landing.mode != "branch" {
         return None;
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_sense_follows_from_how_the_run_stands() {
+    fn next_commands_follow_run_state() {
         let running = ui::test_run("running");
         assert_eq!(next_commands(&running)[0], "provost status deadbeef --watch");
         let ended = |state: &str| RunRow { terminal: true, sealed: true, ..ui::test_run(state) };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_plan_its_approval_its_graph_and_the_task_that_failed_are_named() {
+    fn next_commands_cover_plan_and_failed_task() {
         let counts = TaskCounts { all: 2, waiting: 2, ..TaskCounts::default() };
         let planned =
             RunRow { tasks: Some(counts), sessions: Vec::new(), ..ui::test_run("running") };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsStr, io::Read as _, path::Path};
 
 use provost_api::ApiError;
-use provost_core::plan::{Fault, MAX_TOLD, Place, Plan, PlanTask, TaskId};
+use provost_core::plan::{FaultLocation, MAX_REPORTED, Plan, PlanFault, PlanTask, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toml::Spanned;
@@ -20,20 +20,20 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ApiError> {
         Some("json") => from_json,
         Some(_) | None => {
             let message = "unknown format: expected a name that ends in .toml or .json";
-            return Err(told(path, &[message.to_owned()]));
+            return Err(plan_error(path, &[message.to_owned()]));
         }
     };
-    let text = text_of(path).map_err(|why| told(path, &[why]))?;
-    form(&text).map_err(|faults| told(path, &faults))
+    let text = read_text(path).map_err(|why| plan_error(path, &[why]))?;
+    form(&text).map_err(|faults| plan_error(path, &faults))
 }
 
 /// Writes a plan as TOML; reading it yields the same plan.
 pub(crate) fn toml(plan: &Plan) -> String {
-    let file = Written { task: plan.tasks().iter().map(WrittenTask::from).collect() };
+    let file = TomlPlan { task: plan.tasks().iter().map(TomlTask::from).collect() };
     toml::to_string_pretty(&file).expect("tasks are tables of texts and lists of texts")
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
+fn read_text(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
@@ -45,10 +45,10 @@ fn text_of(path: &Path) -> Result<String, String> {
 }
 
 /// Reports all errors of a file, each on its own line if there are several.
-fn told(path: &Path, faults: &[String]) -> ApiError {
+fn plan_error(path: &Path, faults: &[String]) -> ApiError {
     let what = format!("cannot use the plan {}:", path.display());
-    let more = faults.len().saturating_sub(MAX_TOLD);
-    let mut lines = faults.iter().take(MAX_TOLD).cloned().collect::<Vec<_>>();
+    let more = faults.len().saturating_sub(MAX_REPORTED);
+    let mut lines = faults.iter().take(MAX_REPORTED).cloned().collect::<Vec<_>>();
     lines.extend((more > 0).then(|| format!("and {more} more")));
     match &lines[..] {
         [only] => usage(format!("{what} {only}")),
@@ -68,13 +68,13 @@ fn from_json(text: &str) -> Result<Plan, Vec<String>> {
 /// The tables of a file with their positions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PlanFile {
     #[serde(default)]
     task: Vec<Spanned<toml::Table>>,
 }
 
 fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
-    let file: File = toml::from_str(text).map_err(|why| {
+    let file: PlanFile = toml::from_str(text).map_err(|why| {
         let before = why.span().and_then(|span| text.get(..span.start));
         let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
         let line = line.unwrap_or_default();
@@ -82,33 +82,36 @@ fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
     })?;
     let tasks: Vec<Value> = file.task.iter().map(|task| json!(task.get_ref())).collect();
     Plan::parse(&json!({"tasks": tasks})).map_err(|faults| {
-        let lines = Lines::of(text, &file, &tasks);
-        faults.iter().map(|fault| lines.tell(fault)).collect()
+        let lines = TaskLines::new(text, &file, &tasks);
+        faults.iter().map(|fault| lines.describe_fault(fault)).collect()
     })
 }
 
 /// The lines on which the tasks of a file begin.
-struct Lines<'a> {
+struct TaskLines<'a> {
     starts: Vec<usize>,
     /// By ID; for duplicates the last line, because that one is the error.
     named: BTreeMap<&'a str, usize>,
 }
 
-impl<'a> Lines<'a> {
-    fn of(text: &str, file: &File, tasks: &'a [Value]) -> Self {
+impl<'a> TaskLines<'a> {
+    fn new(text: &str, file: &PlanFile, tasks: &'a [Value]) -> Self {
         let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         let line = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
         let starts: Vec<usize> = file.task.iter().map(|task| line(task.span().start)).collect();
         let named = tasks.iter().zip(&starts);
         let named = named.filter_map(|(task, line)| Some((task["id"].as_str()?, *line))).collect();
-        Lines { starts, named }
+        TaskLines { starts, named }
     }
 
-    fn tell(&self, fault: &Fault) -> String {
-        let line = match fault.place() {
-            Place::Task(id) => self.named.get(id.as_str()).copied(),
-            Place::Numbered(no) => self.starts.get(no - 1).copied(),
-            Place::Plan | Place::Review | Place::Unnamed | Place::Edit(_) => None,
+    fn describe_fault(&self, fault: &PlanFault) -> String {
+        let line = match fault.location() {
+            FaultLocation::Task(id) => self.named.get(id.as_str()).copied(),
+            FaultLocation::Numbered(no) => self.starts.get(no - 1).copied(),
+            FaultLocation::Plan
+            | FaultLocation::Review
+            | FaultLocation::Unnamed
+            | FaultLocation::Edit(_) => None,
         };
         match line {
             Some(line) => format!("line {line}: {fault}"),
@@ -119,12 +122,12 @@ impl<'a> Lines<'a> {
 
 /// A file as written: empty fields are left out.
 #[derive(Serialize)]
-struct Written<'a> {
-    task: Vec<WrittenTask<'a>>,
+struct TomlPlan<'a> {
+    task: Vec<TomlTask<'a>>,
 }
 
 #[derive(Serialize)]
-struct WrittenTask<'a> {
+struct TomlTask<'a> {
     id: &'a TaskId,
     title: &'a str,
     instruction: &'a str,
@@ -138,10 +141,10 @@ struct WrittenTask<'a> {
     scope: &'a [String],
 }
 
-impl<'a> From<&'a PlanTask> for WrittenTask<'a> {
+impl<'a> From<&'a PlanTask> for TomlTask<'a> {
     fn from(task: &'a PlanTask) -> Self {
         let PlanTask { id, title, instruction, after, criteria, checks, scope } = task;
-        WrittenTask { id, title, instruction, after, criteria, checks, scope }
+        TomlTask { id, title, instruction, after, criteria, checks, scope }
     }
 }
 
@@ -176,7 +179,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn a_plan_is_read_from_either_form() {
+    fn plan_parses_from_toml_and_json() {
         let plan = in_file("plan.toml", GOOD).unwrap();
         let ids: Vec<&str> = plan.tasks().iter().map(|task| task.id.as_str()).collect();
         assert_eq!(ids, ["parser", "docs"]);
@@ -186,7 +189,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn written_toml_round_trips() {
         let hard = [
             "one line",
             "two\nlines\n",
@@ -210,7 +213,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn what_is_written_is_for_people() {
+    fn written_toml_is_readable() {
         insta::assert_snapshot!(toml(&in_file("plan.toml", GOOD).unwrap()), @r#"
         [[task]]
         id = "parser"
@@ -231,7 +234,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn a_file_that_is_no_plan_is_told_with_its_lines() {
+    fn invalid_plan_errors_name_lines() {
         let twice = GOOD.replace("\"docs\"", "\"parser\"").replace("criteria", "status");
         let nameless = GOOD.replace("id = \"docs\"\n", "");
         let cases = [
@@ -266,7 +269,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_told() {
+    fn unreadable_plan_file_is_reported() {
         assert!(in_file("plan.toml", [0xff]).unwrap_err().ends_with("it is not UTF-8"));
         let gone = read(Path::new("/nowhere/plan.toml")).unwrap_err().message;
         assert!(gone.starts_with("cannot use the plan /nowhere/plan.toml: No such file"), "{gone}");
@@ -275,7 +278,7 @@ criteria = ["every example can be read"]
     }
 
     #[test]
-    fn a_flood_of_faults_is_told_in_part() {
+    fn many_plan_errors_are_truncated() {
         let told = in_file("plan.toml", "[[task]]\n".repeat(100)).unwrap_err();
         assert!(told.ends_with("\nand 260 more"), "{told}");
     }

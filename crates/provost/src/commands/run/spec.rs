@@ -2,165 +2,169 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use provost_api::{ApiError, Code};
-use provost_config::{self as config, Choice, Flag, Prompt, Resolved};
+use provost_api::{ApiError, ErrorCode};
+use provost_config::{self as config, FlagSetting, Prompt, Resolved, Switchable};
 use provost_core::{
     ids::{CommitId, RunId, TreeId},
     plan::Plan,
     run::{
-        CommentAuthors, LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews,
-        RunSpec, Target, Template,
+        CommentAuthors, LandMode, PlanMode, PlanningSpec, PromptTemplate, ReviewMode, ReviewModes,
+        RunOrigin, RunRemote, RunSpec, RunTarget, TokenPrices,
     },
-    session::{Agent, Driver},
+    session::{AgentSpec, Driver},
     verdict::Snapshot,
 };
-use provost_git::{Git, Head, Project, remote_of, tree_of, uncommitted};
+use provost_git::{Git, GitHead, Project, remote_of, tree_of, uncommitted};
 use uuid::Uuid;
 
 use super::{
     RunArgs,
-    goal::{self, Goal},
+    goal::{self, RunGoal},
     plan_file,
 };
 use crate::{
-    codex::Setup,
+    codex::CodexSetup,
     commands::{
-        asking,
-        config::unread,
+        config::ignored_project_file,
+        prompt_user,
         spawn::{
             agents,
-            chosen::{
-                bounds, budget, checks, keep, ms, no_change, protected, run_hooks, shell_line,
-            },
-            codex::{self, Way},
-            place::{self, Wanted},
+            codex::{self, CodexMode},
             policy,
             spec::directory,
+            spec_from_config::{
+                bounds, budget, checks, keep, ms, no_change, protected, run_hooks, shell_line,
+            },
             variables::VariableArgs,
+            worktree::{self, WorktreeRequest},
         },
     },
     context::Context,
     error::{chain, usage},
     settings::{self, ProjectFile, flag_list, flag_text},
-    trust::{Asking, Workplace},
+    trust::{AgentWorkplace, TrustPrompt},
 };
 
 /// The requested settings of a run, before the configuration fills in the rest.
-pub(crate) struct Wish<'a> {
+pub(crate) struct RunRequest<'a> {
     pub(crate) cwd: Option<&'a Path>,
     /// The highest layer of the configuration.
-    pub(crate) flags: Vec<Flag>,
+    pub(crate) flags: Vec<FlagSetting>,
     pub(crate) preset: Option<&'a str>,
-    pub(crate) goal: Goal,
+    pub(crate) goal: RunGoal,
     pub(crate) name: Option<&'a str>,
     pub(crate) agent: &'a str,
     /// A given option that only Codex supports.
-    pub(crate) for_codex: Option<&'static str>,
+    pub(crate) codex_only_flag: Option<&'static str>,
     pub(crate) variables: &'a VariableArgs,
     /// By question ID.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<RunOrigin>,
     /// A plan written by the user.
     pub(crate) plan: Option<Plan>,
     /// Whether the run ends with its plan.
-    pub(crate) only_plan: bool,
+    pub(crate) plan_only: bool,
     /// Whether the project's file is ignored.
-    pub(crate) ignores_project: bool,
+    pub(crate) ignore_project_config: bool,
     /// The project's file that the operator trusted when serving began.
     pub(crate) pinned: Option<&'a ProjectFile>,
     /// Whether to prompt the operator to trust the project.
-    pub(crate) asking: Asking,
-    pub(crate) checks: WishedChecks,
+    pub(crate) asking: TrustPrompt,
+    pub(crate) checks: CheckSource,
 }
 
 /// The source of a run's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WishedChecks {
+pub(crate) enum CheckSource {
     Configuration,
     CommandLine,
     /// No checks at all, not even those of a plan.
     None,
 }
 
-impl WishedChecks {
-    fn of(args: &RunArgs) -> WishedChecks {
+impl CheckSource {
+    fn from_args(args: &RunArgs) -> CheckSource {
         match (args.common.no_check, args.common.check.is_empty()) {
-            (true, _) => WishedChecks::None,
-            (false, true) => WishedChecks::Configuration,
-            (false, false) => WishedChecks::CommandLine,
+            (true, _) => CheckSource::None,
+            (false, true) => CheckSource::Configuration,
+            (false, false) => CheckSource::CommandLine,
         }
     }
 }
 
 /// Reads the request from the command line.
-pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
-    let goal = goal::take(args.common.goal.as_deref(), args.common.spec.as_deref())?;
-    let answers = args.common.answers.as_deref().map(asking::from_file).transpose()?;
-    Ok(Wish {
+pub(super) fn request_from_args(args: &RunArgs) -> Result<RunRequest<'_>, ApiError> {
+    let goal = goal::read_goal(args.common.goal.as_deref(), args.common.spec.as_deref())?;
+    let answers = args.common.answers.as_deref().map(prompt_user::from_file).transpose()?;
+    Ok(RunRequest {
         cwd: args.common.cwd.as_deref(),
         flags: flags(args),
         preset: args.common.preset.as_deref(),
         goal,
         name: args.common.name.as_deref(),
         agent: &args.common.agent,
-        for_codex: args.common.codex.given(),
+        codex_only_flag: args.common.codex.first_given(),
         variables: &args.common.variables,
         answers: answers.unwrap_or_default(),
         origin: None,
         plan: args.plan.as_deref().map(plan_file::read).transpose()?,
-        only_plan: args.plan_only,
-        ignores_project: args.common.ignore_project_config,
+        plan_only: args.plan_only,
+        ignore_project_config: args.common.ignore_project_config,
         pinned: None,
-        asking: Asking::AtTerminal,
-        checks: WishedChecks::of(args),
+        asking: TrustPrompt::AtTerminal,
+        checks: CheckSource::from_args(args),
     })
 }
 
 /// Builds the spec, including its warnings.
-pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSpec, ApiError> {
+pub(super) fn build(
+    context: &Context,
+    wish: RunRequest<'_>,
+    id: Uuid,
+) -> Result<RunSpec, ApiError> {
     let cwd = directory(context, wish.cwd)?;
-    let wanted = settings::Wanted {
+    let wanted = settings::ConfigInputs {
         flags: wish.flags.clone(),
         preset: wish.preset,
-        ignores_project: wish.ignores_project,
+        ignores_project: wish.ignore_project_config,
         pinned: wish.pinned,
     };
     let config = settings::load_to_start(context, &cwd, wanted, wish.asking)?;
-    let (git, project) = place::project_at(context, &cwd).map_err(|why| no_project(&why))?;
+    let (git, project) = worktree::project_at(context, &cwd).map_err(|why| no_project(&why))?;
     let land = land(&config);
     let target = target(&git, &project, land)?;
     let (agent, agent_warnings) = agent(context, &wish, &cwd, &config)?;
     let short = RunId(id).short();
     let about = wish.name.unwrap_or(&wish.goal.about);
-    let wanted = Wanted { cwd: &cwd, config: &config, short: &short, about };
-    let worktrees = place::below_home(context, &wanted, &project)?;
+    let wanted = WorktreeRequest { cwd: &cwd, config: &config, short: &short, about };
+    let worktrees = worktree::below_home(context, &wanted, &project)?;
     let warnings = config.warnings.iter().map(ToString::to_string);
     let warnings = warnings
-        .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(ignored_project_file(&cwd, settings::project_top(&cwd).as_deref()))
         .chain(agent_warnings)
-        .chain(place::absent(&git, &project, "the run's worktrees and checks")?)
-        .chain(unseen(&git, &project)?)
+        .chain(worktree::missing_submodules(&git, &project, "the run's worktrees and checks")?)
+        .chain(uncommitted_warning(&git, &project)?)
         .collect();
     Ok(RunSpec {
         name: wish.name.map_or_else(|| format!("run-{short}"), str::to_owned),
         preset: wish.preset.map(str::to_owned),
-        project: place::text(&project.top)?,
-        cwd: place::text(&cwd)?,
+        project: worktree::path_text(&project.top)?,
+        cwd: worktree::path_text(&cwd)?,
         target,
         // No session has number 0: relative paths resolve in each session's own worktree.
         policy: policy::build(context, &config, &worktrees.join("0"))?,
-        worktrees: place::text(&worktrees)?,
-        branch: place::branch(&wanted)?,
+        worktrees: worktree::path_text(&worktrees)?,
+        branch: worktree::branch(&wanted)?,
         goal: wish.goal.goal,
         spec: wish.goal.spec,
         agent,
         triage: config.run.triage,
-        planning: planning(wish.plan, wish.only_plan, &config),
+        planning: planning(wish.plan, wish.plan_only, &config),
         reviews: reviews(&config),
         land,
         checks: checks(&config),
-        configured_checks: wish.checks == WishedChecks::Configuration,
-        no_checks: wish.checks == WishedChecks::None,
+        configured_checks: wish.checks == CheckSource::Configuration,
+        no_checks: wish.checks == CheckSource::None,
         keep: keep(&config),
         protected: protected(&config),
         setup: config.worktree.setup.on().map(shell_line),
@@ -184,8 +188,8 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
 /// Returns whose comments reach agents. The repository must not allow comments from strangers.
 fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     const KEY: &str = "run.comments_from";
-    let of_project = |entry: &config::Entry| {
-        entry.key == KEY && matches!(entry.source, config::Source::Project(_))
+    let of_project = |entry: &config::ConfigEntry| {
+        entry.key == KEY && matches!(entry.source, config::ValueSource::Project(_))
     };
     match config.run.comments_from {
         config::CommentAuthors::Write => Ok(CommentAuthors::Write),
@@ -200,7 +204,7 @@ fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
 }
 
 /// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
-fn flags(args: &RunArgs) -> Vec<Flag> {
+fn flags(args: &RunArgs) -> Vec<FlagSetting> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
     let text = |given: &Option<String>, flag: &str, key: &str| {
@@ -236,36 +240,36 @@ fn flags(args: &RunArgs) -> Vec<Flag> {
 }
 
 fn no_project(why: &provost_git::project::Error) -> ApiError {
-    let mut error = place::no_project(why);
+    let mut error = worktree::no_project(why);
     error.message.push_str("\na run needs a git repository with files and a commit");
     error
 }
 
 /// Returns the commit the run starts from. Merging needs a branch as the target.
-fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiError> {
+fn target(git: &Git, project: &Project, land: LandMode) -> Result<RunTarget, ApiError> {
     let commit = project.commit(git).map_err(|why| no_project(&why))?;
-    place::refuse_filtered(git, project, &commit)?;
+    worktree::refuse_filtered(git, project, &commit)?;
     let tree = tree_of(git, project, commit.as_str())
-        .map_err(|why| chain(Code::BadRequest, "cannot read the newest commit", &why))?
+        .map_err(|why| chain(ErrorCode::BadRequest, "cannot read the newest commit", &why))?
         .ok_or_else(|| usage(format!("the commit {commit} has no files")))?;
     let base = Snapshot {
         commit: CommitId(commit.as_str().to_owned()),
         tree: TreeId(tree.as_str().to_owned()),
     };
-    let head = provost_git::head(git, project)
-        .map_err(|why| chain(Code::BadRequest, "cannot read HEAD", &why))?;
+    let head = provost_git::read_head(git, project)
+        .map_err(|why| chain(ErrorCode::BadRequest, "cannot read HEAD", &why))?;
     let branch = branch(&head);
     match (land, &branch) {
         (LandMode::Branch, _) | (LandMode::Merge, Some(_)) => {
-            Ok(Target { branch, base, remote: None })
+            Ok(RunTarget { branch, base, remote: None })
         }
         (LandMode::Pr, Some(name)) => {
             let remote = Some(remote(git, project, name)?);
-            Ok(Target { branch, base, remote })
+            Ok(RunTarget { branch, base, remote })
         }
         (LandMode::Merge | LandMode::Pr, None) => Err(usage(format!(
             "no branch is checked out, so --land {} has no branch to merge into",
-            land.word()
+            land.as_str()
         ))
         .next("git switch BRANCH")
         .next("provost run --land branch …")),
@@ -273,14 +277,15 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
 }
 
 /// The maximum number of uncommitted files that the warning names.
-const NAMED: usize = 3;
+const MAX_NAMED_FILES: usize = 3;
 
 /// Warns about the user's uncommitted work, which the run does not see because it starts from the commit.
-fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
-    let files = uncommitted(git, project)
-        .map_err(|why| chain(Code::BadRequest, "cannot read the status of your checkout", &why))?;
-    let named: Vec<String> = files.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = match files.len().saturating_sub(NAMED) {
+fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
+    let files = uncommitted(git, project).map_err(|why| {
+        chain(ErrorCode::BadRequest, "cannot read the status of your checkout", &why)
+    })?;
+    let named: Vec<String> = files.iter().take(MAX_NAMED_FILES).map(ToString::to_string).collect();
+    let more = match files.len().saturating_sub(MAX_NAMED_FILES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -293,19 +298,19 @@ fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
 }
 
 /// Returns the remote to push to. It is stored, because an agent could change the repository's configuration later.
-fn remote(git: &Git, project: &Project, branch: &str) -> Result<Remote, ApiError> {
+fn remote(git: &Git, project: &Project, branch: &str) -> Result<RunRemote, ApiError> {
     let found = remote_of(git, project, Some(branch)).map_err(|why| {
-        chain(Code::BadRequest, "cannot read the remotes of the repository", &why)
+        chain(ErrorCode::BadRequest, "cannot read the remotes of the repository", &why)
     })?;
     let found = found.ok_or_else(|| {
         usage("the repository has no remote, so --land pr has nowhere to push")
             .next("git remote add origin URL")
             .next("provost run --land branch …")
     })?;
-    Ok(Remote { name: found.name, url: found.url, settings: found.settings })
+    Ok(RunRemote { name: found.name, url: found.url, settings: found.settings })
 }
 
-fn branch(head: &Head) -> Option<String> {
+fn branch(head: &GitHead) -> Option<String> {
     let full = head.branch()?.as_os_str().to_str()?;
     full.strip_prefix("refs/heads/").map(str::to_owned)
 }
@@ -318,14 +323,14 @@ fn land(config: &Resolved) -> LandMode {
     }
 }
 
-fn reviews(config: &Resolved) -> Reviews {
+fn reviews(config: &Resolved) -> ReviewModes {
     let mode = |mode: config::ReviewMode| match mode {
         config::ReviewMode::Off => ReviewMode::Off,
         config::ReviewMode::Report => ReviewMode::Report,
         config::ReviewMode::Repair => ReviewMode::Repair,
     };
     let review = &config.review;
-    Reviews {
+    ReviewModes {
         plan: mode(review.plan),
         task: mode(review.task),
         whole: mode(review.whole),
@@ -334,13 +339,13 @@ fn reviews(config: &Resolved) -> Reviews {
 }
 
 /// Returns how the goal is planned. A plan written by the user is not reviewed by agents.
-fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
+fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> PlanningSpec {
     let run = &config.run;
     let of_machine = std::thread::available_parallelism().map_or(1, usize::from);
     let of_machine = u32::try_from(of_machine).unwrap_or(u32::MAX).clamp(2, 8);
     let parallel = run.parallel.on().copied().unwrap_or(of_machine);
     let machine_parallel = run.machine_parallel.on().copied().unwrap_or(parallel.saturating_mul(2));
-    Planning {
+    PlanningSpec {
         mode: match run.plan {
             _ if only => PlanMode::Always,
             config::PlanMode::Auto => PlanMode::Auto,
@@ -360,33 +365,33 @@ fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
 /// Returns the agent and warnings about it.
 fn agent(
     context: &Context,
-    wish: &Wish<'_>,
+    wish: &RunRequest<'_>,
     cwd: &Path,
     config: &Resolved,
-) -> Result<(Agent, Vec<String>), ApiError> {
+) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if wish.agent == config::BUILT_IN {
-        let place = Workplace { cwd, ignores_project: wish.ignores_project };
+        let place = AgentWorkplace { cwd, ignores_project: wish.ignore_project_config };
         let (mut agent, warnings) =
-            codex::agent(context, wish.variables, Way::Conversation, config, place)?;
+            codex::agent(context, wish.variables, CodexMode::Conversation, config, place)?;
         // Its prompts describe the tools, so the setup must be known.
-        let setup = Setup::new(&context.environment, config)?;
+        let setup = CodexSetup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
         return Ok((agent, warnings));
     }
-    if let Some(flag) = wish.for_codex {
+    if let Some(flag) = wish.codex_only_flag {
         return Err(
             usage(format!("{flag} applies only to Codex")).next("provost run --agent codex …")
         );
     }
     let agent = agents::configured(context, Some(wish.agent), &[], wish.variables, config)?;
-    refuse_what_it_cannot(&agent, wish, config)?;
+    check_agent_capabilities(&agent, wish, config)?;
     Ok((agent, Vec::new()))
 }
 
 /// Rejects an agent that cannot take instructions, or cannot return structured results for triage, plans and reviews.
-fn refuse_what_it_cannot(
-    agent: &Agent,
-    wish: &Wish<'_>,
+fn check_agent_capabilities(
+    agent: &AgentSpec,
+    wish: &RunRequest<'_>,
     config: &Resolved,
 ) -> Result<(), ApiError> {
     if agent.driver == Driver::Command {
@@ -400,7 +405,7 @@ fn refuse_what_it_cannot(
     let reviewed = reviews.task != ReviewMode::Off || reviews.whole != ReviewMode::Off;
     // With a given plan no triage is needed.
     let planned =
-        config.run.triage || wish.only_plan || config.run.plan == config::PlanMode::Always;
+        config.run.triage || wish.plan_only || config.run.plan == config::PlanMode::Always;
     let needed = reviewed || (planned && wish.plan.is_none());
     if !needed {
         return Ok(());
@@ -419,36 +424,36 @@ fn refuse_what_it_cannot(
     )))
 }
 
-fn templates(config: &Resolved) -> BTreeMap<Template, String> {
+fn templates(config: &Resolved) -> BTreeMap<PromptTemplate, String> {
     let prompts = &config.prompts;
-    let own = |template: Template| -> &Choice<Prompt> {
+    let own = |template: PromptTemplate| -> &Switchable<Prompt> {
         match template {
-            Template::Triage => &prompts.triage,
-            Template::Plan => &prompts.plan,
-            Template::PlanReview => &prompts.plan_review,
-            Template::PlanFaults => &prompts.plan_faults,
-            Template::Next => &prompts.next,
-            Template::Broken => &prompts.broken,
-            Template::Work => &prompts.work,
-            Template::Review => &prompts.review,
-            Template::Repair => &prompts.repair,
-            Template::Resume => &prompts.resume,
-            Template::Merge => &prompts.merge,
-            Template::Remarks => &prompts.remarks,
+            PromptTemplate::Triage => &prompts.triage,
+            PromptTemplate::Plan => &prompts.plan,
+            PromptTemplate::PlanReview => &prompts.plan_review,
+            PromptTemplate::PlanFaults => &prompts.plan_faults,
+            PromptTemplate::Next => &prompts.next,
+            PromptTemplate::Broken => &prompts.broken,
+            PromptTemplate::Work => &prompts.work,
+            PromptTemplate::Review => &prompts.review,
+            PromptTemplate::Repair => &prompts.repair,
+            PromptTemplate::Resume => &prompts.resume,
+            PromptTemplate::Merge => &prompts.merge,
+            PromptTemplate::Remarks => &prompts.remarks,
         }
     };
-    let worded = Template::ALL.into_iter().filter_map(|template| {
+    let worded = PromptTemplate::ALL.into_iter().filter_map(|template| {
         own(template).on().map(|prompt| (template, prompt.as_str().to_owned()))
     });
     worded.collect()
 }
 
 /// Returns the prices. Input and output must be set together, because one alone would show a wrong cost.
-fn prices(config: &Resolved) -> Result<Option<Prices>, ApiError> {
+fn prices(config: &Resolved) -> Result<Option<TokenPrices>, ApiError> {
     let prices = &config.prices;
     match (prices.input.on(), prices.output.on()) {
         (None, None) => Ok(None),
-        (Some(input), Some(output)) => Ok(Some(Prices {
+        (Some(input), Some(output)) => Ok(Some(TokenPrices {
             currency: prices.currency.as_str().to_owned(),
             input: input.millionths(),
             output: output.millionths(),
@@ -465,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_knows_the_placeholders_of_prompts() {
+    fn config_knows_prompt_placeholders() {
         assert_eq!(config::PLACEHOLDERS, provost_core::run::placeholders());
     }
 }

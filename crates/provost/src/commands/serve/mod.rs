@@ -1,23 +1,23 @@
 //! `provost serve`
 
-mod news;
+mod event_log;
 mod open;
-mod pass;
-mod seen;
+mod reconcile;
+mod run_state;
 mod source;
-mod wake;
+mod waker;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 
 use self::{
-    news::News,
-    pass::Server,
-    source::Source,
-    wake::{Wake, Waker},
+    event_log::ServeEvent,
+    reconcile::TrackerServer,
+    source::WorkflowSource,
+    waker::{WakeReason, Waker},
 };
-use crate::{cli::Outcome, clock, context::Context, error::Error};
+use crate::{cli::CliResult, clock, context::Context, error::Error};
 
 /// Turn a tracker's issues into runs, by WORKFLOW.md
 ///
@@ -44,40 +44,40 @@ pub(crate) struct ServeArgs {
 const WORKFLOW: &str = "WORKFLOW.md";
 
 /// How long to wait for further changes before reading a file, because editors write in several steps.
-const CALM: Duration = Duration::from_millis(50);
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The maximum number of successive changes to wait for, because some directories never settle.
-const MOST_CALMS: u32 = 20;
+const MAX_SETTLE_PAUSES: u32 = 20;
 
-pub(crate) fn run(context: &Context, args: &ServeArgs) -> Outcome {
+pub(crate) fn run(context: &Context, args: &ServeArgs) -> CliResult {
     let given = args.file.clone().or_else(|| args.workflow.clone());
     let path = given.unwrap_or_else(|| PathBuf::from(WORKFLOW));
-    let source = Source::open(&context.environment.here()?.join(path), context)?;
-    let mut server = Server::new(context, source);
+    let source = WorkflowSource::open(&context.environment.current_dir()?.join(path), context)?;
+    let mut server = TrackerServer::new(context, source);
     if args.once { server.pass().map(|_| server.outcome()) } else { serve(context, &mut server) }
 }
 
 /// Polls the tracker until interrupted.
-fn serve(context: &Context, server: &mut Server<'_>) -> Outcome {
+fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
     // Ctrl-C is handled from here on, before any run is opened.
     let mut waker = Waker::start(context)?;
-    server.tell(&News::Serving(server.source.about()))?;
+    server.report(&ServeEvent::Serving(server.source.summary()))?;
     loop {
-        waker.watch(&server.source.places());
+        waker.watch(&server.source.watched_paths());
         let due = match server.pass() {
             Ok(due) => due,
             Err(Error::Api(error)) => {
-                server.tell(&News::Failed { message: error.message })?;
+                server.report(&ServeEvent::Failed { message: error.message })?;
                 None
             }
             Err(error) => return Err(error),
         };
         match wait(&waker, pause(server.source.interval(), due)) {
-            Wake::Look => {}
-            Wake::Leave => break,
+            WakeReason::Poll => {}
+            WakeReason::Stop => break,
         }
     }
-    server.tell(&News::Leaving { runs: server.going() })?;
+    server.report(&ServeEvent::Leaving { runs: server.open_run_ids() })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,16 +89,16 @@ fn pause(interval: Duration, due_ms: Option<u64>) -> Duration {
 }
 
 /// Waits for a change or the timeout, then until changes settle, within limits.
-fn wait(waker: &Waker, pause: Duration) -> Wake {
+fn wait(waker: &Waker, pause: Duration) -> WakeReason {
     let mut wake = waker.next(pause);
-    for _ in 0..MOST_CALMS {
-        if wake != Some(Wake::Look) {
+    for _ in 0..MAX_SETTLE_PAUSES {
+        if wake != Some(WakeReason::Poll) {
             break;
         }
-        match waker.next(CALM) {
-            None => return Wake::Look,
+        match waker.next(SETTLE_PAUSE) {
+            None => return WakeReason::Poll,
             more => wake = more,
         }
     }
-    wake.unwrap_or(Wake::Look)
+    wake.unwrap_or(WakeReason::Poll)
 }

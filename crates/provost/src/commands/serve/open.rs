@@ -3,64 +3,68 @@
 use std::collections::BTreeMap;
 
 use provost_api::{ApiError, RunRow};
-use provost_config::{BUILT_IN, Flag};
-use provost_core::run::Origin;
-use provost_tracker::{issue, schedule::Start, workflow::Config};
+use provost_config::{BUILT_IN, FlagSetting};
+use provost_core::run::RunOrigin;
+use provost_tracker::{issue, schedule::IssueStart, workflow::WorkflowConfig};
 
-use super::source::Source;
+use super::source::WorkflowSource;
 use crate::{
     commands::{
-        run::{self, Goal, MAX_SPEC, Wish, WishedChecks},
+        run::{self, CheckSource, MAX_SPEC, RunGoal, RunRequest},
         spawn::variables::VariableArgs,
     },
     context::Context,
     error::usage,
     settings::flag_text,
-    trust::Asking,
+    trust::TrustPrompt,
     ui,
 };
 
 /// The maximum length of a run's name derived from an issue.
-const MOST_NAME: usize = 80;
+const MAX_NAME: usize = 80;
 
 /// The maximum length of a run's one-line goal.
-const MOST_GOAL: usize = 500;
+const MAX_GOAL_LINE: usize = 500;
 
 /// Opens the run, or finds the one already opened for the same attempt.
-pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<RunRow, ApiError> {
+pub(super) fn open(
+    context: &Context,
+    source: &WorkflowSource,
+    start: &IssueStart,
+) -> Result<RunRow, ApiError> {
     let config = &source.workflow.config;
     let name = name(start);
-    let origin = Origin {
+    let origin = RunOrigin {
         workflow: source.name(),
         issue: start.issue.id.clone(),
         identifier: start.issue.identifier.clone(),
         attempt: start.attempt,
     };
     let key = key(&origin);
-    let wish = Wish {
+    let wish = RunRequest {
         cwd: Some(source.dir()),
         flags: flags(config),
-        preset: config.own.preset.as_deref(),
+        preset: config.provost.preset.as_deref(),
         goal: goal(source, start)?,
         name: Some(&name),
-        agent: config.own.agent.as_deref().unwrap_or(BUILT_IN),
-        for_codex: for_codex(config),
+        agent: config.provost.agent.as_deref().unwrap_or(BUILT_IN),
+        codex_only_flag: for_codex(config),
         variables: &VariableArgs::default(),
         answers: BTreeMap::new(),
         origin: Some(origin),
         plan: None,
-        only_plan: false,
-        ignores_project: false,
+        plan_only: false,
+        ignore_project_config: false,
         pinned: Some(&source.project),
         // The operator was prompted when serving began; no user watches for a prompt later.
-        asking: Asking::Never,
-        checks: WishedChecks::Configuration,
+        asking: TrustPrompt::Never,
+        checks: CheckSource::Configuration,
     };
     run::open(context, wish, &key).map(|opened| opened.row)
 }
 
 /// Returns the idempotency key: one attempt for one issue of one workflow has one run.
-fn key(origin: &Origin) -> String {
+fn key(origin: &RunOrigin) -> String {
     let parts = [&origin.workflow, &origin.issue, &origin.attempt.to_string()];
     let mut hash = blake3::Hasher::new();
     for part in parts {
@@ -70,8 +74,8 @@ fn key(origin: &Origin) -> String {
     format!("serve-{}", hash.finalize().to_hex())
 }
 
-fn name(start: &Start) -> String {
-    let key: String = issue::key(&start.issue.identifier).chars().take(MOST_NAME).collect();
+fn name(start: &IssueStart) -> String {
+    let key: String = issue::work_key(&start.issue.identifier).chars().take(MAX_NAME).collect();
     match start.attempt {
         0 => key,
         attempt => format!("{key}-{attempt}"),
@@ -79,7 +83,7 @@ fn name(start: &Start) -> String {
 }
 
 /// Returns the goal: a one-line summary of the issue, with the rendered workflow text as the spec.
-fn goal(source: &Source, start: &Start) -> Result<Goal, ApiError> {
+fn goal(source: &WorkflowSource, start: &IssueStart) -> Result<RunGoal, ApiError> {
     let attempt = (start.attempt > 0).then_some(start.attempt);
     let text = source.workflow.template.render(&start.issue, attempt);
     let text = text.map_err(|why| usage(format!("{} ({})", why, why.class())))?;
@@ -90,13 +94,13 @@ fn goal(source: &Source, start: &Start) -> Result<Goal, ApiError> {
         )));
     }
     let issue = &start.issue;
-    let goal = ui::clean(&format!("{}: {}", issue.identifier, issue.title));
-    let goal: String = goal.chars().take(MOST_GOAL).collect();
-    Ok(Goal { about: goal.clone(), goal, spec: Some(text) })
+    let goal = ui::escape_line(&format!("{}: {}", issue.identifier, issue.title));
+    let goal: String = goal.chars().take(MAX_GOAL_LINE).collect();
+    Ok(RunGoal { about: goal.clone(), goal, spec: Some(text) })
 }
 
 /// Returns the workflow's settings that provost.toml has too. They count as flags.
-fn flags(config: &Config) -> Vec<Flag> {
+fn flags(config: &WorkflowConfig) -> Vec<FlagSetting> {
     let said = |key: &str, of: &str, value: Option<String>| {
         value.map(|value| flag_text(&format!("{of} of the workflow"), key, &value))
     };
@@ -117,7 +121,7 @@ fn flags(config: &Config) -> Vec<Flag> {
     .collect()
 }
 
-fn for_codex(config: &Config) -> Option<&'static str> {
+fn for_codex(config: &WorkflowConfig) -> Option<&'static str> {
     let codex = &config.codex;
     let approvals = codex.approvals.map(|_| "codex.approval_policy");
     approvals.or_else(|| codex.sandbox.map(|_| "codex.thread_sandbox"))
@@ -129,13 +133,13 @@ mod tests {
 
     use super::*;
 
-    fn origin(workflow: &str, issue: &str, attempt: u32) -> Origin {
+    fn origin(workflow: &str, issue: &str, attempt: u32) -> RunOrigin {
         let identifier = "x".to_owned();
-        Origin { workflow: workflow.to_owned(), issue: issue.to_owned(), identifier, attempt }
+        RunOrigin { workflow: workflow.to_owned(), issue: issue.to_owned(), identifier, attempt }
     }
 
     #[test]
-    fn each_attempt_for_each_issue_of_each_workflow_has_its_own_key() {
+    fn key_is_unique_per_workflow_issue_attempt() {
         let origins =
             [origin("a", "b", 0), origin("a", "b", 1), origin("ab", "", 0), origin("", "ab", 0)];
         let keys: std::collections::BTreeSet<String> = origins.iter().map(key).collect();
@@ -145,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_named_after_its_issue_and_its_attempt() {
+    fn run_name_has_issue_and_attempt() {
         let of = |identifier: &str, attempt: u32| {
-            name(&Start {
+            name(&IssueStart {
                 issue: Issue { identifier: identifier.to_owned(), ..Issue::default() },
                 attempt,
             })

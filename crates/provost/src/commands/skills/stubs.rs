@@ -19,7 +19,7 @@ const FILE: &str = "SKILL.md";
 const MAX_SKILL: u64 = 64 << 10;
 
 /// The beginning of a stub's last line.
-const MARK: &str = "<!-- provost skill ";
+const MARK_PREFIX: &str = "<!-- provost skill ";
 
 /// One of Provost's own skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) const STUBS: [Stub; 2] = [
 
 /// The action for one stub in one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum StubAction {
     Write,
     /// A stub of an earlier version exists.
     Replace,
@@ -64,10 +64,10 @@ impl Stub {
              installed version; this file has no other content.\n",
             self.name,
             self.description,
-            self.topic.word()
+            self.topic.as_str()
         );
         let digest = digest(&body);
-        format!("{body}{MARK}{digest}; remove it with: provost skills remove -->\n")
+        format!("{body}{MARK_PREFIX}{digest}; remove it with: provost skills remove -->\n")
     }
 
     pub(super) fn directory(&self, root: &Path) -> PathBuf {
@@ -75,30 +75,30 @@ impl Stub {
     }
 
     /// Returns the action that installing it requires.
-    pub(super) fn planned_install(&self, root: &Path) -> io::Result<Deed> {
-        Ok(match look(&self.directory(root))? {
-            There::Nothing => Deed::Write,
-            There::Ours(text) if text == self.text() => Deed::Nothing,
-            There::Ours(_) => Deed::Replace,
-            There::Other(why) => Deed::Refuse(why),
+    pub(super) fn plan_install(&self, root: &Path) -> io::Result<StubAction> {
+        Ok(match inspect(&self.directory(root))? {
+            ExistingSkill::Nothing => StubAction::Write,
+            ExistingSkill::Ours(text) if text == self.text() => StubAction::Nothing,
+            ExistingSkill::Ours(_) => StubAction::Replace,
+            ExistingSkill::Other(why) => StubAction::Refuse(why),
         })
     }
 
     /// Returns the action that removing it requires.
-    pub(super) fn planned_remove(&self, root: &Path) -> io::Result<Deed> {
-        Ok(match look(&self.directory(root))? {
-            There::Nothing => Deed::Nothing,
-            There::Ours(_) => Deed::Remove,
-            There::Other(why) => Deed::Refuse(why),
+    pub(super) fn plan_remove(&self, root: &Path) -> io::Result<StubAction> {
+        Ok(match inspect(&self.directory(root))? {
+            ExistingSkill::Nothing => StubAction::Nothing,
+            ExistingSkill::Ours(_) => StubAction::Remove,
+            ExistingSkill::Other(why) => StubAction::Refuse(why),
         })
     }
 
     /// Performs the action.
-    pub(super) fn carry_out(&self, deed: Deed, root: &Path) -> io::Result<()> {
+    pub(super) fn perform(&self, deed: StubAction, root: &Path) -> io::Result<()> {
         let directory = self.directory(root);
         match deed {
-            Deed::Write | Deed::Replace => write(&directory, &self.text()),
-            Deed::Remove => {
+            StubAction::Write | StubAction::Replace => write(&directory, &self.text()),
+            StubAction::Remove => {
                 fs::remove_file(directory.join(FILE))?;
                 match fs::remove_dir(&directory) {
                     // Other files of the user in the directory stay.
@@ -106,44 +106,44 @@ impl Stub {
                     done => done,
                 }
             }
-            Deed::Nothing | Deed::Refuse(_) => Ok(()),
+            StubAction::Nothing | StubAction::Refuse(_) => Ok(()),
         }
     }
 }
 
 /// The current content of a stub's directory.
-enum There {
+enum ExistingSkill {
     Nothing,
     Ours(String),
     Other(&'static str),
 }
 
-fn look(directory: &Path) -> io::Result<There> {
-    match kind(directory)? {
-        None => return Ok(There::Nothing),
+fn inspect(directory: &Path) -> io::Result<ExistingSkill> {
+    match file_type(directory)? {
+        None => return Ok(ExistingSkill::Nothing),
         Some(kind) if kind.is_dir() => {}
-        Some(_) => return Ok(There::Other("the path exists and is not a directory")),
+        Some(_) => return Ok(ExistingSkill::Other("the path exists and is not a directory")),
     }
     let file = directory.join(FILE);
-    match kind(&file)? {
+    match file_type(&file)? {
         None => match fs::read_dir(directory)?.next() {
-            None => Ok(There::Nothing),
-            Some(_) => Ok(There::Other("the directory contains other files")),
+            None => Ok(ExistingSkill::Nothing),
+            Some(_) => Ok(ExistingSkill::Other("the directory contains other files")),
         },
         Some(kind) if kind.is_file() => {
             let text = String::from_utf8(agent_file::read(&file, MAX_SKILL)?).unwrap_or_default();
             if is_ours(&text) {
-                Ok(There::Ours(text))
+                Ok(ExistingSkill::Ours(text))
             } else {
-                Ok(There::Other("the existing skill is not Provost's, or was changed"))
+                Ok(ExistingSkill::Other("the existing skill is not Provost's, or was changed"))
             }
         }
-        Some(_) => Ok(There::Other("the skill's file is not a regular file")),
+        Some(_) => Ok(ExistingSkill::Other("the skill's file is not a regular file")),
     }
 }
 
 /// Returns the type of a path without following links; None if it does not exist.
-fn kind(path: &Path) -> io::Result<Option<fs::FileType>> {
+fn file_type(path: &Path) -> io::Result<Option<fs::FileType>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.file_type())),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -168,9 +168,9 @@ fn digest(text: &str) -> String {
 }
 
 fn is_ours(text: &str) -> bool {
-    let Some(at) = text.rfind(MARK) else { return false };
+    let Some(at) = text.rfind(MARK_PREFIX) else { return false };
     let (body, line) = text.split_at(at);
-    let told = line[MARK.len()..].split(';').next().unwrap_or_default();
+    let told = line[MARK_PREFIX.len()..].split(';').next().unwrap_or_default();
     told == digest(body) && line.trim_end().lines().count() == 1
 }
 
@@ -179,12 +179,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stub_is_known_and_a_changed_one_is_not() {
+    fn changed_stub_is_not_recognized() {
         for stub in STUBS {
             let text = stub.text();
             assert!(is_ours(&text), "{text}");
             assert!(text.starts_with(&format!("---\nname: {}\ndescription: ", stub.name)));
-            assert!(text.contains(&format!("`provost guide {}`", stub.topic.word())));
+            assert!(text.contains(&format!("`provost guide {}`", stub.topic.as_str())));
             assert!(!is_ours(&text.replace("follow", "ignore")));
             assert!(!is_ours(&format!("{text}And more.\n")));
         }
@@ -193,22 +193,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_provosts_stays() {
+    fn foreign_skill_is_kept() {
         let place = tempfile::tempdir().unwrap();
         let stub = STUBS[0];
         let root = place.path();
-        assert_eq!(stub.planned_install(root).unwrap(), Deed::Write);
-        stub.carry_out(Deed::Write, root).unwrap();
-        assert_eq!(stub.planned_install(root).unwrap(), Deed::Nothing);
+        assert_eq!(stub.plan_install(root).unwrap(), StubAction::Write);
+        stub.perform(StubAction::Write, root).unwrap();
+        assert_eq!(stub.plan_install(root).unwrap(), StubAction::Nothing);
         let file = stub.directory(root).join(FILE);
         fs::write(&file, "mine").unwrap();
-        assert!(matches!(stub.planned_install(root).unwrap(), Deed::Refuse(_)));
-        assert!(matches!(stub.planned_remove(root).unwrap(), Deed::Refuse(_)));
+        assert!(matches!(stub.plan_install(root).unwrap(), StubAction::Refuse(_)));
+        assert!(matches!(stub.plan_remove(root).unwrap(), StubAction::Refuse(_)));
         fs::write(&file, stub.text()).unwrap();
         fs::write(stub.directory(root).join("notes"), "mine").unwrap();
-        stub.carry_out(stub.planned_remove(root).unwrap(), root).unwrap();
+        stub.perform(stub.plan_remove(root).unwrap(), root).unwrap();
         assert!(!file.exists() && stub.directory(root).join("notes").exists());
-        assert!(matches!(stub.planned_install(root).unwrap(), Deed::Refuse(_)));
+        assert!(matches!(stub.plan_install(root).unwrap(), StubAction::Refuse(_)));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let elsewhere = root.join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, stub.directory(root)).unwrap();
-        assert!(matches!(stub.planned_install(root).unwrap(), Deed::Refuse(_)));
-        assert!(matches!(stub.planned_remove(root).unwrap(), Deed::Refuse(_)));
+        assert!(matches!(stub.plan_install(root).unwrap(), StubAction::Refuse(_)));
+        assert!(matches!(stub.plan_remove(root).unwrap(), StubAction::Refuse(_)));
     }
 }

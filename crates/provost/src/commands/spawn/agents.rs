@@ -4,9 +4,9 @@ use std::path::Path;
 
 use provost_api::ApiError;
 use provost_config::{self as config, Resolved};
-use provost_core::session::{Agent, Carried, Driver, Input, Settings};
+use provost_core::session::{AgentProfile, AgentSettings, AgentSpec, CommandStdin, Driver};
 
-use super::variables::{Given, VariableArgs};
+use super::variables::{VariableArgs, VariableSet};
 use crate::{context::Context, error::usage, settings, ui};
 
 /// The agent's name for a plain command.
@@ -22,8 +22,8 @@ pub(crate) fn configured(
     arguments: &[String],
     given: &VariableArgs,
     config: &Resolved,
-) -> Result<Agent, ApiError> {
-    let mut variables = Given::safe(context.environment.variables());
+) -> Result<AgentSpec, ApiError> {
+    let mut variables = VariableSet::safe(context.environment.variables());
     variables.patterns(&config.environment.allow);
     let (name, driver, mut argv) = match agent {
         None if arguments.is_empty() => {
@@ -43,46 +43,46 @@ pub(crate) fn configured(
     argv.extend(arguments.iter().cloned());
     variables.values(&given.env);
     variables.names(&given.pass_env);
-    Ok(Agent {
+    Ok(AgentSpec {
         name: name.to_owned(),
         driver,
         argv,
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
         own_env: Vec::new(),
-        input: Input::Closed,
-        settings: Settings::default(),
+        input: CommandStdin::Closed,
+        settings: AgentSettings::default(),
         version: None,
-        carried: Carried::default(),
+        carried: AgentProfile::default(),
     })
 }
 
 /// Returns an agent by name, from the configuration alone: its protocol.
-pub(crate) fn outline(name: &str, config: &Resolved) -> Result<Agent, ApiError> {
+pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, ApiError> {
     let (driver, argv) = match config.agents.get(name) {
         _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
         Some(agent) => (driver(agent.driver), agent.command.as_slice().to_vec()),
         None => return Err(unknown(None, name, config)),
     };
-    Ok(Agent {
+    Ok(AgentSpec {
         name: name.to_owned(),
         driver,
         argv,
         env: Default::default(),
         pass_env: Vec::new(),
         own_env: Vec::new(),
-        input: Input::Closed,
-        settings: Settings::default(),
+        input: CommandStdin::Closed,
+        settings: AgentSettings::default(),
         version: None,
-        carried: Carried::default(),
+        carried: AgentProfile::default(),
     })
 }
 
 /// Returns the part of a session's default name that describes the program.
-pub(super) fn label(agent: &Agent) -> String {
+pub(super) fn label(agent: &AgentSpec) -> String {
     let program = agent.argv.first().map(Path::new).and_then(Path::file_name);
     let program = program.map(|name| name.to_string_lossy().into_owned());
-    let plain = |name: String| ui::clean(&name).chars().take(32).collect();
+    let plain = |name: String| ui::escape_line(&name).chars().take(32).collect();
     if agent.name == COMMAND {
         program.map_or_else(|| COMMAND.to_owned(), plain)
     } else {
@@ -111,9 +111,9 @@ fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError
             format!("known agents: {}", known.join(", "))
         }
     };
-    let here = context.and_then(|context| context.environment.here().ok());
+    let here = context.and_then(|context| context.environment.current_dir().ok());
     // A provost.toml that exists but is ignored is often the reason.
-    let unread = here.as_deref().and_then(settings::unread_file).map(|file| {
+    let unread = here.as_deref().and_then(settings::ignored_file).map(|file| {
         format!(
             "; {} is not read, because it is outside a git repository (git init)",
             file.display()

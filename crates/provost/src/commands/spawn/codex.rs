@@ -3,30 +3,30 @@
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
 use clap::Args;
-use provost_agents::{Codex, home};
+use provost_agents::{CodexProgram, home};
 use provost_api::ApiError;
-use provost_config::{self as config, BUILT_IN, Flag, Resolved};
+use provost_config::{self as config, BUILT_IN, FlagSetting, Resolved};
 use provost_core::{
     result::ResultForm,
-    session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings},
+    session::{AgentProfile, AgentSettings, AgentSpec, Approvals, CommandStdin, Driver, Sandbox},
 };
 
 use super::{
     SpawnArgs,
-    place::text,
-    variables::{Given, VariableArgs},
+    variables::{VariableArgs, VariableSet},
+    worktree::path_text,
 };
 use crate::{
-    codex::{HOME_VARIABLE, Setup, said_multi_agent, unusable},
+    codex::{CodexSetup, HOME_VARIABLE, config_error, configured_multi_agent},
     context::Context,
     error::usage,
     settings::flag_text,
-    trust::{self, AgentTrust, Workplace},
+    trust::{self, AgentTrust, AgentWorkplace},
 };
 
 /// Proxy variables, without which some machines cannot reach a model. They may contain a password, so they are passed
 /// by name.
-const WAY_OUT: [&str; 11] = [
+const PROXY_VARS: [&str; 11] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -65,7 +65,7 @@ pub(crate) struct CodexArgs {
 
 impl CodexArgs {
     /// Returns the flags as the highest layer of the configuration.
-    pub(crate) fn flags(&self) -> Vec<Flag> {
+    pub(crate) fn flags(&self) -> Vec<FlagSetting> {
         let text = |given: &Option<String>, flag: &str, key: &str| {
             given.as_deref().map(|text| flag_text(flag, key, text))
         };
@@ -83,7 +83,7 @@ impl CodexArgs {
     }
 
     /// Returns the first flag that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
+    pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.codex_path.is_some(), "--codex-path"),
             (self.model.is_some(), "--model"),
@@ -98,7 +98,7 @@ impl CodexArgs {
 
 /// How Codex runs: in a conversation, one-shot, or on its own screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CodexMode {
     Conversation,
     Once,
     Terminal,
@@ -108,49 +108,49 @@ pub(crate) enum Way {
 pub(crate) fn agent(
     context: &Context,
     given: &VariableArgs,
-    way: Way,
+    way: CodexMode,
     config: &Resolved,
-    place: Workplace<'_>,
-) -> Result<(Agent, Vec<String>), ApiError> {
-    let setup = Setup::new(&context.environment, config)?;
-    let trust = trust::of_codex(&context.environment, place, setup.codex_home()?.as_deref());
-    let carried = carried(&setup, &trust)?;
+    place: AgentWorkplace<'_>,
+) -> Result<(AgentSpec, Vec<String>), ApiError> {
+    let setup = CodexSetup::new(&context.environment, config)?;
+    let trust = trust::codex_trust(&context.environment, place, setup.codex_home()?.as_deref());
+    let carried = agent_profile(&setup, &trust)?;
     let mut variables = variables(context, given, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
     // A home that does not exist yet, or is not trusted, has no version cache.
-    let memory = context.trusted_home().ok().map(|home| home.known_codex());
+    let memory = context.trusted_home().ok().map(|home| home.codex_version_cache());
     let found = setup.find(memory.as_deref())?.codex;
     variables.path(|path| search_path(&found, path));
-    let agent = Agent {
+    let agent = AgentSpec {
         name: BUILT_IN.to_owned(),
         driver: match way {
-            Way::Conversation => Driver::Codex,
-            Way::Once => Driver::CodexExec,
-            Way::Terminal => Driver::CodexTerminal,
+            CodexMode::Conversation => Driver::Codex,
+            CodexMode::Once => Driver::CodexExec,
+            CodexMode::Terminal => Driver::CodexTerminal,
         },
-        argv: vec![text(&found.program)?],
+        argv: vec![path_text(&found.program)?],
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
         own_env: own_env.into_iter().collect(),
-        input: Input::Closed,
+        input: CommandStdin::Closed,
         settings: settings(way, config),
         version: Some(found.version.to_string()),
         carried,
     };
     let passed = |name: &str| agent.pass_env.iter().any(|passed| passed == name);
-    let no_login = setup.lacks_login(&passed)?;
-    let no_login = no_login.map(|missing| format!("{}: {}", missing.found, missing.fix));
+    let no_login = setup.login_problem(&passed)?;
+    let no_login = no_login.map(|missing| format!("{}: {}", missing.problem, missing.fix));
     let warnings = absent_roots(&setup).into_iter().chain(no_login);
     Ok((agent, warnings.chain(unread_by_codex(&trust, place.cwd)).collect()))
 }
 
 /// Returns the first given flag of `spawn` that only Codex supports.
 pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
-    args.codex.given().or_else(|| args.once.then_some("--once"))
+    args.codex.first_given().or_else(|| args.once.then_some("--once"))
 }
 
 /// Rejects flags that would have no effect, or a different one than they say.
-pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
+pub(super) fn reject_ineffective(args: &SpawnArgs) -> Result<(), ApiError> {
     if args.instruction.is_none() && !args.tty {
         return Err(usage("Codex needs an instruction")
             .next("provost spawn --agent codex INSTRUCTION")
@@ -173,13 +173,14 @@ pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
     }
 }
 
-fn carried(setup: &Setup<'_>, trust: &AgentTrust) -> Result<Carried, ApiError> {
-    let skills = setup.skill_roots().iter().map(|root| text(root)).collect::<Result<_, _>>()?;
+fn agent_profile(setup: &CodexSetup<'_>, trust: &AgentTrust) -> Result<AgentProfile, ApiError> {
+    let skills =
+        setup.skill_roots().iter().map(|root| path_text(root)).collect::<Result<_, _>>()?;
     let codex_home = setup.codex_home()?;
-    let account = home::account(codex_home.as_deref(), &setup.user_home).map_err(unusable)?;
-    Ok(Carried {
-        user_home: text(&setup.user_home)?,
-        agent_home: codex_home.as_deref().map(text).transpose()?,
+    let account = home::account(codex_home.as_deref(), &setup.user_home).map_err(config_error)?;
+    Ok(AgentProfile {
+        user_home: path_text(&setup.user_home)?,
+        agent_home: codex_home.as_deref().map(path_text).transpose()?,
         skills,
         account: Some(account),
         trusted_files: match trust {
@@ -205,29 +206,33 @@ fn own_variables(
     codex_home: Option<&str>,
 ) -> Result<BTreeSet<String>, ApiError> {
     let set = |name: &&&str| context.environment.get(name).is_some();
-    let usual = WAY_OUT.iter().chain(&home::KEYS).filter(set).map(|name| (*name).to_owned());
+    let usual = PROXY_VARS.iter().chain(&home::KEYS).filter(set).map(|name| (*name).to_owned());
     let named = match codex_home {
         None => BTreeSet::new(),
-        Some(codex_home) => home::named_variables(Path::new(codex_home)).map_err(unusable)?,
+        Some(codex_home) => home::named_variables(Path::new(codex_home)).map_err(config_error)?,
     };
-    let astray = |name: &String| led_astray().any(|other| other == name);
+    let astray = |name: &String| scrubbed_vars().any(|other| other == name);
     Ok(usual.chain(named).filter(|name| !astray(name)).collect())
 }
 
 /// Returns the variables that would point Codex away from its session's home.
-fn led_astray() -> impl Iterator<Item = &'static str> {
+fn scrubbed_vars() -> impl Iterator<Item = &'static str> {
     home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
 }
 
-fn variables(context: &Context, args: &VariableArgs, config: &Resolved) -> Result<Given, ApiError> {
-    let mut variables = Given::safe(context.environment.variables());
+fn variables(
+    context: &Context,
+    args: &VariableArgs,
+    config: &Resolved,
+) -> Result<VariableSet, ApiError> {
+    let mut variables = VariableSet::safe(context.environment.variables());
     variables.patterns(&config.environment.allow);
     variables.configured(BUILT_IN, &config.codex.env)?;
     variables.patterns(&config.codex.pass_env);
     variables.values(&args.env);
     variables.names(&args.pass_env);
     refuse_own_home(args, config)?;
-    led_astray().for_each(|name| variables.without(name));
+    scrubbed_vars().for_each(|name| variables.without(name));
     Ok(variables)
 }
 
@@ -247,7 +252,7 @@ fn refuse_own_home(args: &VariableArgs, config: &Resolved) -> Result<(), ApiErro
 
 /// Prepends the directories that a launcher would add to `PATH`, and appends the program's own directory, where a
 /// launcher script may find its interpreter.
-fn search_path(codex: &Codex, path: &str) -> String {
+fn search_path(codex: &CodexProgram, path: &str) -> String {
     let known: Vec<_> = std::env::split_paths(path).collect();
     let own = codex.program.parent().map(Path::to_owned).filter(|own| !known.contains(own));
     let dirs = codex.extra_path.clone().into_iter().chain(known).chain(own);
@@ -256,11 +261,12 @@ fn search_path(codex: &Codex, path: &str) -> String {
 }
 
 /// Returns the settings. One-shot work cannot ask for approval.
-fn settings(way: Way, config: &Resolved) -> Settings {
-    let once = way == Way::Once;
+fn settings(way: CodexMode, config: &Resolved) -> AgentSettings {
+    let once = way == CodexMode::Once;
     let codex = &config.codex;
-    let label = |choice: &config::Choice<config::Label>| choice.on().map(|l| l.as_str().to_owned());
-    Settings {
+    let label =
+        |choice: &config::Switchable<config::NameLabel>| choice.on().map(|l| l.as_str().to_owned());
+    AgentSettings {
         model: label(&codex.model),
         effort: label(&codex.effort),
         sandbox: match codex.sandbox {
@@ -279,11 +285,11 @@ fn settings(way: Way, config: &Resolved) -> Settings {
         result: ResultForm::Plain,
         accept_trust: false,
         member: None,
-        multi_agent: said_multi_agent(config),
+        multi_agent: configured_multi_agent(config),
     }
 }
 
-fn absent_roots(setup: &Setup<'_>) -> Vec<String> {
+fn absent_roots(setup: &CodexSetup<'_>) -> Vec<String> {
     let roots = setup.skill_roots();
     let absent = roots.iter().filter(|root| !root.is_dir());
     absent.map(|root| format!("skills.roots: {} is not a directory", root.display())).collect()
@@ -294,8 +300,8 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
     use clap::Parser;
-    use provost_agents::Version;
-    use provost_core::session::{Exit0, Spec};
+    use provost_agents::AgentVersion;
+    use provost_core::session::{ExitZeroPolicy, SessionSpec};
     use tempfile::TempDir;
 
     use super::{super::spec, *};
@@ -306,19 +312,19 @@ mod tests {
     };
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: SpawnArgs,
     }
 
     /// A user with a Codex home and a program that simulates Codex.
-    struct Lab {
+    struct CodexTestEnv {
         dir: TempDir,
     }
 
-    impl Lab {
+    impl CodexTestEnv {
         fn new() -> Self {
-            let lab = Lab { dir: tempfile::tempdir().unwrap() };
+            let lab = CodexTestEnv { dir: tempfile::tempdir().unwrap() };
             fs::create_dir_all(lab.path("home/.codex")).unwrap();
             fs::create_dir_all(lab.path("work")).unwrap();
             fs::write(lab.path("home/.codex/auth.json"), "{}").unwrap();
@@ -335,16 +341,20 @@ mod tests {
             self.path(below).display().to_string()
         }
 
-        fn spec(&self, flags: &[&str], variables: &[(&str, &str)]) -> Result<Spec, ApiError> {
+        fn spec(
+            &self,
+            flags: &[&str],
+            variables: &[(&str, &str)],
+        ) -> Result<SessionSpec, ApiError> {
             let (home, codex, work) = (self.text("home"), self.text("codex"), self.text("work"));
             let mut known = vec![("HOME", home.as_str()), ("PATH", "/usr/bin:/bin")];
             known.extend([("PROVOST_HOME", "/nowhere"), ("PROVOST_CODEX", codex.as_str())]);
             known.extend(variables);
-            let ui = Ui { json: true, paint: Paint::OFF, talk_paint: Paint::OFF };
-            let context = Context { environment: Environment::of(&known), ui };
+            let ui = Ui { json: true, paint: Paint::OFF, notice_paint: Paint::OFF };
+            let context = Context { environment: Environment::from_pairs(&known), ui };
             let line = ["spawn", "--agent", "codex", "--cwd", &work];
-            let line = Line::try_parse_from(line.iter().chain(flags)).unwrap();
-            spec::build(&context, &line.args, clock::mint())
+            let line = TestCli::try_parse_from(line.iter().chain(flags)).unwrap();
+            spec::build(&context, &line.args, clock::new_id())
         }
 
         fn refused(&self, flags: &[&str]) -> String {
@@ -353,8 +363,8 @@ mod tests {
     }
 
     #[test]
-    fn without_any_configuration_codex_gets_what_it_needs() {
-        let lab = Lab::new();
+    fn codex_works_without_configuration() {
+        let lab = CodexTestEnv::new();
         let spec = lab.spec(&["do it"], &[("LANG", "C")]).unwrap();
         let agent = &spec.agent;
         assert_eq!((agent.name.as_str(), agent.driver), ("codex", Driver::Codex));
@@ -369,7 +379,7 @@ mod tests {
         assert_eq!(agent.env["LANG"], "C");
         assert!(agent.env["PATH"].starts_with("/usr/bin:/bin:"), "{}", agent.env["PATH"]);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));
-        assert_eq!(spec.exit0, Exit0::SaysNothing);
+        assert_eq!(spec.exit0, ExitZeroPolicy::SaysNothing);
     }
 
     #[test]
@@ -390,8 +400,8 @@ mod tests {
             "3",
             "do it",
         ];
-        let spec = Lab::new().spec(&flags, &[]).unwrap();
-        let settings = Settings {
+        let spec = CodexTestEnv::new().spec(&flags, &[]).unwrap();
+        let settings = AgentSettings {
             model: Some("m".into()),
             effort: Some("high".into()),
             sandbox: Sandbox::ReadOnly,
@@ -408,17 +418,17 @@ mod tests {
     }
 
     #[test]
-    fn one_shot_work_asks_nobody_and_its_exit_counts() {
-        let spec = Lab::new().spec(&["--once", "do it"], &[]).unwrap();
-        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, Exit0::IsDone));
+    fn one_shot_never_asks_and_exit_counts() {
+        let spec = CodexTestEnv::new().spec(&["--once", "do it"], &[]).unwrap();
+        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, ExitZeroPolicy::IsDone));
         assert_eq!(spec.agent.settings.approvals, Approvals::Never);
         assert!(!spec.agent.settings.questions);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));
     }
 
     #[test]
-    fn keys_go_by_name_and_the_users_home_is_not_passed_on() {
-        let lab = Lab::new();
+    fn keys_pass_by_name_and_user_home_is_dropped() {
+        let lab = CodexTestEnv::new();
         let config = "[model_providers.p]\nenv_key = \"P_KEY\"\n";
         fs::write(lab.path("home/.codex/config.toml"), config).unwrap();
         let home = lab.text("home/.codex");
@@ -440,8 +450,8 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_nothing_is_refused() {
-        let lab = Lab::new();
+    fn ineffective_options_are_rejected() {
+        let lab = CodexTestEnv::new();
         assert!(lab.refused(&[]).contains("needs an instruction"));
         assert!(lab.refused(&["do it", "--", "--search"]).contains("no further arguments"));
         assert!(lab.refused(&["--stdin", "do it"]).contains("--stdin"));
@@ -456,8 +466,8 @@ mod tests {
     }
 
     #[test]
-    fn a_root_of_skills_that_is_not_there_is_worth_a_warning() {
-        let lab = Lab::new();
+    fn missing_skills_root_is_a_warning() {
+        let lab = CodexTestEnv::new();
         fs::create_dir_all(lab.path("home/.config/provost")).unwrap();
         fs::create_dir_all(lab.path("home/.config/provost/ours")).unwrap();
         let text = "skills.roots = [\"ours\", \"gone\"]\n";
@@ -470,8 +480,8 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_login_is_worth_a_warning() {
-        let lab = Lab::new();
+    fn missing_login_is_a_warning() {
+        let lab = CodexTestEnv::new();
         assert_eq!(lab.spec(&["do it"], &[]).unwrap().warnings, [""; 0]);
         fs::remove_file(lab.path("home/.codex/auth.json")).unwrap();
         let spec = lab.spec(&["do it"], &[]).unwrap();
@@ -482,13 +492,13 @@ mod tests {
     }
 
     #[test]
-    fn a_launchers_directories_surround_the_path() {
-        let codex = |extra: Option<&str>, program: &str| Codex {
+    fn search_path_includes_launcher_dirs() {
+        let codex = |extra: Option<&str>, program: &str| CodexProgram {
             program: PathBuf::from(program),
-            version: Version::new(0, 166, 0),
+            version: AgentVersion::new(0, 166, 0),
             extra_path: extra.map(PathBuf::from),
         };
-        let path = |codex: &Codex| search_path(codex, "/usr/bin:/bin");
+        let path = |codex: &CodexProgram| search_path(codex, "/usr/bin:/bin");
         assert_eq!(path(&codex(None, "/usr/bin/codex")), "/usr/bin:/bin");
         assert_eq!(path(&codex(None, "/nvm/bin/codex")), "/usr/bin:/bin:/nvm/bin");
         assert_eq!(path(&codex(Some("/v/path"), "/bin/codex")), "/v/path:/usr/bin:/bin");

@@ -1,29 +1,29 @@
 //! `provost spawn`
 
 pub(super) mod agents;
-pub(super) mod chosen;
 pub(super) mod codex;
-pub(super) mod parting;
-pub(super) mod place;
+pub(super) mod ctrl_c;
 pub(super) mod policy;
 pub(super) mod reactions;
 pub(super) mod spec;
+pub(super) mod spec_from_config;
 pub(super) mod variables;
 pub(crate) mod wait;
+pub(super) mod worktree;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
-use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
-use provost_core::session::{Agent, Driver, Spec};
+use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest};
+use provost_core::session::{AgentSpec, Driver, SessionSpec};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::{codex::CodexArgs, variables::VariableArgs};
-use super::change::{KeyArgs, next_commands};
+use super::mutation::{KeyArgs, next_commands};
 use crate::{
-    cli::Outcome, clock, context::Context, error::usage, target::SessionReply, ui,
-    viewport::Viewport,
+    cli::CliResult, clock, context::Context, error::usage, target::SessionReply, ui,
+    viewport::TmuxViewport,
 };
 
 /// Start an agent or any command, and supervise it
@@ -125,8 +125,8 @@ pub(crate) struct SpawnArgs {
 /// The maximum length of a name or role.
 const MAX_LABEL: usize = 100;
 
-pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
-    let id = clock::mint();
+pub(crate) fn run(context: &Context, args: &SpawnArgs) -> CliResult {
+    let id = clock::new_id();
     let mut spec = spec::build(context, args, id)?;
     let viewport = viewport(context, args)?;
     let client = context.daemon()?;
@@ -134,7 +134,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let warnings = spec.warnings.clone();
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the session: {why}")))?;
-    let request = OpenRequest { id: Some(id.to_string()), spec };
+    let request = OpenSessionRequest { id: Some(id.to_string()), spec };
     let mut reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
     if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
         told.extend(warnings.into_iter().map(Value::String));
@@ -142,15 +142,15 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     if let Some(viewport) = viewport {
         show(context, &viewport, &reply);
     }
-    if args.wait { wait::run(context, &reply) } else { opened(context, reply) }
+    if args.wait { wait::run(context, &reply) } else { show_opened(context, reply) }
 }
 
 /// Finds the tmux server for the session's window. Without --tmux, a failure is not an error.
-fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<Viewport>, ApiError> {
+fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<TmuxViewport>, ApiError> {
     if !args.tty || !spec::wants_window(context, args)? {
         return Ok(None);
     }
-    match Viewport::prepare(context) {
+    match TmuxViewport::prepare(context) {
         Ok(viewport) => Ok(Some(viewport)),
         Err(why) if args.tmux => Err(why),
         Err(why) => {
@@ -161,9 +161,9 @@ fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<Viewport>, Api
 }
 
 /// Opens a window for an existing session; failures do not affect the session.
-fn show(context: &Context, viewport: &Viewport, reply: &Value) {
+fn show(context: &Context, viewport: &TmuxViewport, reply: &Value) {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).map(|reply| reply.session);
-    if let Some(Err(why)) = row.ok().map(|row| viewport.window(&row.id, &row.name)) {
+    if let Some(Err(why)) = row.ok().map(|row| viewport.open_window(&row.id, &row.name)) {
         context.ui.warn(&why.message);
     }
 }
@@ -173,7 +173,7 @@ fn show(context: &Context, viewport: &Viewport, reply: &Value) {
 pub(super) fn expand(
     context: &Context,
     client: &Client,
-    agent: &mut Agent,
+    agent: &mut AgentSpec,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
     let is_codex =
@@ -185,26 +185,26 @@ pub(super) fn expand(
     if is_codex {
         let here = context.environment.variables();
         let wanted = [agent.pass_env.as_slice(), &agent.own_env].concat();
-        let lacking = variables::lacking(&wanted, here, &there);
-        warnings.extend(lacking.iter().map(|name| unpassed(name)));
+        let lacking = variables::missing_in_daemon(&wanted, here, &there);
+        warnings.extend(lacking.iter().map(|name| missing_variable_warning(name)));
     }
     agent.pass_env = variables::expand(&agent.pass_env, &there);
     Ok(())
 }
 
-fn unpassed(name: &str) -> String {
+fn missing_variable_warning(name: &str) -> String {
     format!(
         "{name} is set here but not in the daemon, so Codex does not get it; run `provost daemon stop`, and the next command here starts a daemon that has it"
     )
 }
 
 /// Builds the spec of a session that another command starts, from the same arguments that a user would type.
-pub(super) fn spec_of(
+pub(super) fn build_spec(
     context: &Context,
     client: &Client,
     words: &[String],
     id: Uuid,
-) -> Result<Spec, ApiError> {
+) -> Result<SessionSpec, ApiError> {
     let command = SpawnArgs::augment_args(clap::Command::new("spawn").no_binary_name(true));
     let read = command.try_get_matches_from(words);
     let args = read.and_then(|matches| SpawnArgs::from_arg_matches(&matches));
@@ -214,7 +214,7 @@ pub(super) fn spec_of(
     Ok(spec)
 }
 
-pub(super) fn opened(context: &Context, mut reply: Value) -> Outcome {
+pub(super) fn show_opened(context: &Context, mut reply: Value) -> CliResult {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
     let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
     if let Some(row) = adopted {
@@ -229,16 +229,16 @@ pub(super) fn opened(context: &Context, mut reply: Value) -> Outcome {
     context.ui.line(id_of(&reply))?;
     warn(context, &reply);
     if let Some(row) = &row {
-        let name = ui::clean(&row.name);
-        let (tone, words) = ui::state_words(row);
-        let words = context.ui.talk_paint.paint(tone, &words);
+        let name = ui::escape_line(&row.name);
+        let (tone, words) = ui::describe_state(row);
+        let words = context.ui.notice_paint.paint(tone, &words);
         // The state of an adopted agent has not been observed yet.
         let said = if adopted.is_some() {
             format!("adopted {name}")
         } else {
             format!("{name} is {words}")
         };
-        context.ui.talk(&said);
+        context.ui.notice(&said);
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
@@ -258,10 +258,10 @@ pub(super) fn label(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.chars().count() > MAX_LABEL {
         return Err(format!("expected 1 to {MAX_LABEL} characters"));
     }
-    if ui::clean(text) == text {
+    if ui::escape_line(text) == text {
         Ok(text.to_owned())
     } else {
-        Err(format!("{:?} has invisible characters", ui::clean(text)))
+        Err(format!("{:?} has invisible characters", ui::escape_line(text)))
     }
 }
 

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use provost_api::ApiError;
 use provost_config::{ApprovalRule, FilePath, Resolved};
 use provost_core::{
-    policy::{Decision, Matcher, Policy, Rule},
-    session::Work,
+    policy::{Matcher, Policy, PolicyRule, RuleDecision},
+    session::WorkLocation,
 };
 
-use super::place::{self, Placed};
+use super::worktree::{self, SessionWorktree};
 use crate::context::Context;
 
 /// Returns the directory that relative paths of rules refer to: the top of the worktree.
-pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
+pub(super) fn base<'a>(placed: &'a SessionWorktree, cwd: &'a Path) -> &'a Path {
     match &placed.work {
-        Work::Plain => placed.project.as_deref().map_or(cwd, Path::new),
-        Work::InPlace { top } => Path::new(top),
-        Work::Worktree { path, .. } | Work::Detached { path, .. } => Path::new(path),
+        WorkLocation::Plain => placed.project.as_deref().map_or(cwd, Path::new),
+        WorkLocation::InPlace { top } => Path::new(top),
+        WorkLocation::Worktree { path, .. } | WorkLocation::Detached { path, .. } => {
+            Path::new(path)
+        }
     }
 }
 
@@ -26,16 +28,16 @@ pub(crate) fn build(context: &Context, config: &Resolved, base: &Path) -> Result
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let approvals = &config.approvals;
     let lists = [
-        (Decision::Allow, &approvals.allow),
-        (Decision::Ask, &approvals.ask),
-        (Decision::Deny, &approvals.deny),
+        (RuleDecision::Allow, &approvals.allow),
+        (RuleDecision::Ask, &approvals.ask),
+        (RuleDecision::Deny, &approvals.deny),
     ];
     let rules = lists
         .into_iter()
         .flat_map(|(decision, rules)| rules.iter().map(move |rule| (decision, rule)));
     let rules = rules.map(|(decision, rule)| {
         let matches = matcher(rule, base, &home)?;
-        Ok(Rule { decision, matches })
+        Ok(PolicyRule { decision, matches })
     });
     Ok(Policy { version: approvals.version.get(), rules: rules.collect::<Result<_, ApiError>>()? })
 }
@@ -44,18 +46,20 @@ fn matcher(rule: &ApprovalRule, base: &Path, home: &Path) -> Result<Matcher, Api
     Ok(match rule {
         ApprovalRule::Command(words) => Matcher::Command(words.clone()),
         ApprovalRule::Network(host) => Matcher::Network(host.clone()),
-        ApprovalRule::Path(path) => Matcher::Path(place::text(&whole(path, base, home))?),
+        ApprovalRule::Path(path) => {
+            Matcher::Path(worktree::path_text(&absolute(path, base, home))?)
+        }
     })
 }
 
 /// Returns a path as absolute and normalized.
-fn whole(path: &FilePath, base: &Path, home: &Path) -> PathBuf {
-    path.within(base, home).components().collect()
+fn absolute(path: &FilePath, base: &Path, home: &Path) -> PathBuf {
+    path.resolve(base, home).components().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_config::{File, Inputs, resolve};
+    use provost_config::{ConfigFile, Inputs, resolve};
 
     use super::*;
     use crate::{
@@ -64,22 +68,22 @@ mod tests {
     };
 
     #[test]
-    fn rules_are_written_out_for_the_place_of_work() {
+    fn rules_are_resolved_against_worktree() {
         let text = "[approvals]\nallow = [\"command: cargo test\", \"path: docs/\", \"path: .\"]\nask = [\"path: ~/x\"]\ndeny = [\"network: .example.org\", \"path: /etc\"]\n";
-        let file = File { name: "/repo/provost.toml".into(), text: text.into() };
+        let file = ConfigFile { name: "/repo/provost.toml".into(), text: text.into() };
         let config =
             resolve(&Inputs { project: Some(file), project_is_trusted: true, ..Inputs::default() })
                 .unwrap();
-        let environment = Environment::of(&[("HOME", "/home/u")]);
-        let ui = Ui { json: true, paint: Paint::OFF, talk_paint: Paint::OFF };
-        let work = Work::Worktree {
+        let environment = Environment::from_pairs(&[("HOME", "/home/u")]);
+        let ui = Ui { json: true, paint: Paint::OFF, notice_paint: Paint::OFF };
+        let work = WorkLocation::Worktree {
             top: "/repo".into(),
             path: "/trees/one".into(),
             branch: "b".into(),
             copy: Vec::new(),
             base: None,
         };
-        let placed = Placed { project: Some("/repo".into()), work, warnings: Vec::new() };
+        let placed = SessionWorktree { project: Some("/repo".into()), work, warnings: Vec::new() };
         let base = base(&placed, Path::new("/repo/below"));
         let policy = build(&Context { environment, ui }, &config, base).unwrap();
         let told: Vec<String> = policy

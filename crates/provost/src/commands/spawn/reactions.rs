@@ -5,10 +5,10 @@ use provost_config::{self as config, Resolved};
 use provost_core::{
     limits::Bounds,
     prompt,
-    session::{Act, Agent, Driver, On, Reaction, sayable},
+    session::{AgentSpec, Driver, Reaction, ReactionAction, ReactionTrigger, check_typeable},
 };
 
-use super::{agents, chosen::ms};
+use super::{agents, spec_from_config::ms};
 use crate::error::usage;
 
 /// The default threshold for a nearly full context, in percent.
@@ -18,15 +18,15 @@ const NEARLY_FULL: u32 = 85;
 pub(crate) fn build(
     config: &Resolved,
     driver: Driver,
-    agent: impl Fn(&str) -> Result<Agent, ApiError>,
+    agent: impl Fn(&str) -> Result<AgentSpec, ApiError>,
 ) -> Result<Vec<Reaction>, ApiError> {
     let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, driver, &agent);
     config.reactions.iter().map(one).collect()
 }
 
 /// Returns the errors of reactions that would make every session fail.
-pub(crate) fn faults(config: &Resolved) -> Vec<String> {
-    let agent = |name: &str| agents::outline(name, config);
+pub(crate) fn invalid_reactions(config: &Resolved) -> Vec<String> {
+    let agent = |name: &str| agents::find_outline(name, config);
     let one = |(name, one): (&String, &config::Reaction)| {
         reaction(name, one, Driver::Command, &agent).err()
     };
@@ -45,7 +45,7 @@ fn reaction(
     name: &str,
     one: &config::Reaction,
     driver: Driver,
-    agent: &impl Fn(&str) -> Result<Agent, ApiError>,
+    agent: &impl Fn(&str) -> Result<AgentSpec, ApiError>,
 ) -> Result<Reaction, ApiError> {
     let refuse =
         |what: String| usage(format!("reactions.{name}: {what}")).next("provost config schema");
@@ -56,8 +56,12 @@ fn reaction(
             "\"hand_over\" needs the agent that takes over: set \"agent\" to its name".to_owned(),
         ),
     })?;
-    if !act.answers(on) {
-        return Err(refuse(format!("{:?} is not a valid reaction to {:?}", act.word(), on.word())));
+    if !act.applies_to(on) {
+        return Err(refuse(format!(
+            "{:?} is not a valid reaction to {:?}",
+            act.as_str(),
+            on.as_str()
+        )));
     }
     if one.at.on().is_some() && one.on != config::On::Context {
         return Err(refuse("\"at\" is only valid with on = \"context\"".to_owned()));
@@ -65,42 +69,52 @@ fn reaction(
     if one.agent.is_some() && one.act != config::Act::HandOver {
         return Err(refuse("\"agent\" is only valid with do = \"hand_over\"".to_owned()));
     }
-    let says = matches!(act, Act::Nudge { .. } | Act::Interrupt { .. } | Act::HandOver { .. });
+    let says = matches!(
+        act,
+        ReactionAction::Nudge { .. }
+            | ReactionAction::Interrupt { .. }
+            | ReactionAction::HandOver { .. }
+    );
     if one.text.is_some() && !says {
-        return Err(refuse(format!("{:?} sends no text: leave out \"text\"", act.word())));
+        return Err(refuse(format!("{:?} sends no text: leave out \"text\"", act.as_str())));
     }
-    if let Act::Nudge { text } | Act::Interrupt { text } = &act {
-        sayable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
+    if let ReactionAction::Nudge { text } | ReactionAction::Interrupt { text } = &act {
+        check_typeable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
     // For `resume_later`, `after` limits the wait for the account, and does not delay the reaction.
-    let after_ms = if act == Act::ResumeLater { 0 } else { one.after.on().copied().map_or(0, ms) };
+    let after_ms =
+        if act == ReactionAction::ResumeLater { 0 } else { one.after.on().copied().map_or(0, ms) };
     Ok(Reaction { name: name.to_owned(), on, after_ms, act, times: one.times, total: one.total })
 }
 
-fn on(one: &config::Reaction) -> On {
+fn on(one: &config::Reaction) -> ReactionTrigger {
     match one.on {
-        config::On::Quiet => On::Quiet,
-        config::On::Stalled => On::Stalled,
-        config::On::NeedsInput => On::NeedsInput,
-        config::On::Context => On::Context { percent: one.at.on().copied().unwrap_or(NEARLY_FULL) },
-        config::On::UsageLimit => On::UsageLimit,
+        config::On::Quiet => ReactionTrigger::Quiet,
+        config::On::Stalled => ReactionTrigger::Stalled,
+        config::On::NeedsInput => ReactionTrigger::NeedsInput,
+        config::On::Context => {
+            ReactionTrigger::Context { percent: one.at.on().copied().unwrap_or(NEARLY_FULL) }
+        }
+        config::On::UsageLimit => ReactionTrigger::UsageLimit,
     }
 }
 
 /// Returns the action; an error of None means that the agent is missing.
 fn act(
     one: &config::Reaction,
-    agent: &impl Fn(&str) -> Result<Agent, ApiError>,
-) -> Result<Act, Option<ApiError>> {
+    agent: &impl Fn(&str) -> Result<AgentSpec, ApiError>,
+) -> Result<ReactionAction, Option<ApiError>> {
     let text = one.text.as_ref().map(|text| text.as_str().to_owned());
     Ok(match one.act {
-        config::Act::Notify => Act::Notify,
-        config::Act::Nudge => Act::Nudge { text: text.unwrap_or_else(|| prompt::NUDGE.to_owned()) },
-        config::Act::Interrupt => {
-            Act::Interrupt { text: text.unwrap_or_else(|| prompt::INTERRUPTED.to_owned()) }
+        config::Act::Notify => ReactionAction::Notify,
+        config::Act::Nudge => {
+            ReactionAction::Nudge { text: text.unwrap_or_else(|| prompt::NUDGE.to_owned()) }
         }
-        config::Act::Compact => Act::Compact,
-        config::Act::ResumeLater => Act::ResumeLater,
+        config::Act::Interrupt => ReactionAction::Interrupt {
+            text: text.unwrap_or_else(|| prompt::INTERRUPTED.to_owned()),
+        },
+        config::Act::Compact => ReactionAction::Compact,
+        config::Act::ResumeLater => ReactionAction::ResumeLater,
         config::Act::HandOver => {
             let name = one.agent.as_ref().ok_or(None)?.as_str();
             let agent = agent(name).map_err(Some)?;
@@ -108,7 +122,7 @@ fn act(
                 let message = format!("cannot hand over to {name:?}: it takes no instructions");
                 return Err(Some(usage(message).next("provost config show")));
             }
-            Act::HandOver { agent: Box::new(agent), text }
+            ReactionAction::HandOver { agent: Box::new(agent), text }
         }
     })
 }

@@ -3,56 +3,65 @@
 use std::path::{Path, PathBuf};
 
 use provost_api::ApiError;
-use provost_config::{self as config, Flag, Resolved};
+use provost_config::{self as config, FlagSetting, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Afterwards, Agent, CheckTerms, Driver, Exit0, Input, Spec, Work, sayable},
+    session::{
+        AgentSpec, CheckTerms, CommandStdin, Driver, ExitZeroPolicy, OnFinish, SessionSpec,
+        WorkLocation, check_typeable,
+    },
 };
 use uuid::Uuid;
 
 use super::{
     SpawnArgs, agents,
-    chosen::{bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line},
-    codex::{self, Way},
-    place::{self, Wanted},
+    codex::{self, CodexMode},
     policy, reactions,
+    spec_from_config::{
+        bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line,
+    },
+    worktree::{self, WorktreeRequest},
 };
 use crate::{
-    commands::{config::unread, input},
+    commands::{config::ignored_project_file, input},
     context::Context,
     error::usage,
     settings::{self, flag_list, flag_text},
-    trust::{Asking, Workplace},
+    trust::{AgentWorkplace, TrustPrompt},
 };
 
 /// Builds the spec, including its warnings.
-pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spec, ApiError> {
+pub(super) fn build(
+    context: &Context,
+    args: &SpawnArgs,
+    id: Uuid,
+) -> Result<SessionSpec, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
-    let config = settings::load_to_start(context, &cwd, wanted(args), Asking::AtTerminal)?;
+    let config = settings::load_to_start(context, &cwd, wanted(args), TrustPrompt::AtTerminal)?;
     let (mut agent, agents_warnings) = agent(context, args, &cwd, &config)?;
     agent.settings.accept_trust = accepts_trust(args, &cwd)?;
     let instruction = instruction(args, &agent)?;
     let short = SessionId(id).short();
     let name = args.name.clone().unwrap_or_else(|| format!("{}-{short}", agents::label(&agent)));
     let about = args.name.as_deref().or(instruction.as_deref()).unwrap_or_default();
-    let wanted = Wanted { cwd: &cwd, config: &config, short: &short, about };
-    let placed = place::find(context, &wanted)?;
+    let wanted = WorktreeRequest { cwd: &cwd, config: &config, short: &short, about };
+    let placed = worktree::find(context, &wanted)?;
     let setup = match &placed.work {
-        Work::Worktree { .. } => config.worktree.setup.on().map(shell_line),
-        Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
+        WorkLocation::Worktree { .. } => config.worktree.setup.on().map(shell_line),
+        WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
     };
     let warnings = config.warnings.iter().map(ToString::to_string);
     let warnings = warnings
-        .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(ignored_project_file(&cwd, settings::project_top(&cwd).as_deref()))
         .chain(agents_warnings)
         .chain(placed.warnings.iter().cloned())
         .collect();
     let policy = policy::build(context, &config, policy::base(&placed, &cwd))?;
-    Ok(Spec {
+    Ok(SessionSpec {
         name,
         role: args.role.clone(),
         project: placed.project,
-        cwd: place::text(&cwd)?,
+        cwd: worktree::path_text(&cwd)?,
         instruction,
         work: placed.work,
         setup,
@@ -65,13 +74,13 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         },
         empty_diff: no_change(&config),
         exit0: exit0(args, agent.driver, &config),
-        afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
+        afterwards: if args.keep || args.tty { OnFinish::Park } else { OnFinish::Close },
         bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
         policy,
         hooks: session_hooks(&config)?,
         reactions: reactions::build(&config, agent.driver, |name| {
-            heir(context, args, name, &cwd, &config)
+            successor(context, args, name, &cwd, &config)
         })?,
         agent,
         warnings,
@@ -87,13 +96,13 @@ pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, 
     Ok(settings::load_with(&context.environment, &cwd, wanted(args))?.terminal.tmux)
 }
 
-fn wanted(args: &SpawnArgs) -> settings::Wanted<'static> {
+fn wanted(args: &SpawnArgs) -> settings::ConfigInputs<'static> {
     let ignores_project = args.ignore_project_config;
-    settings::Wanted { flags: flags(args), ignores_project, ..Default::default() }
+    settings::ConfigInputs { flags: flags(args), ignores_project, ..Default::default() }
 }
 
-fn workplace<'a>(args: &SpawnArgs, cwd: &'a Path) -> Workplace<'a> {
-    Workplace { cwd, ignores_project: args.ignore_project_config }
+fn workplace<'a>(args: &SpawnArgs, cwd: &'a Path) -> AgentWorkplace<'a> {
+    AgentWorkplace { cwd, ignores_project: args.ignore_project_config }
 }
 
 /// Whether `--accept-trust` names the directory or one of its parents.
@@ -116,7 +125,8 @@ fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
 
 /// Returns the canonical path of the directory to work in.
 pub(crate) fn directory(context: &Context, given: Option<&Path>) -> Result<PathBuf, ApiError> {
-    let given = given.map_or_else(|| context.environment.here(), |given| Ok(given.to_owned()))?;
+    let given =
+        given.map_or_else(|| context.environment.current_dir(), |given| Ok(given.to_owned()))?;
     let found = std::fs::canonicalize(&given)
         .map_err(|why| usage(format!("cannot work in {}: {why}", given.display())))?;
     if found.is_dir() {
@@ -127,7 +137,7 @@ pub(crate) fn directory(context: &Context, given: Option<&Path>) -> Result<PathB
 }
 
 /// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
-fn flags(args: &SpawnArgs) -> Vec<Flag> {
+fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
     let text = |given: &Option<String>, flag: &str, key: &str| {
@@ -161,13 +171,13 @@ fn agent(
     args: &SpawnArgs,
     cwd: &Path,
     config: &Resolved,
-) -> Result<(Agent, Vec<String>), ApiError> {
+) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if args.agent.as_deref() == Some(config::BUILT_IN) {
-        codex::refuse(args)?;
+        codex::reject_ineffective(args)?;
         let way = match (args.once, args.tty) {
-            (true, _) => Way::Once,
-            (false, true) => Way::Terminal,
-            (false, false) => Way::Conversation,
+            (true, _) => CodexMode::Once,
+            (false, true) => CodexMode::Terminal,
+            (false, false) => CodexMode::Conversation,
         };
         return codex::agent(context, &args.variables, way, config, workplace(args, cwd));
     }
@@ -181,27 +191,27 @@ fn agent(
     let driver = driver_of(args, &agent)?;
     refuse_budget(args, driver)?;
     let input = input_of(args, driver)?;
-    Ok((Agent { input, driver, ..agent }, Vec::new()))
+    Ok((AgentSpec { input, driver, ..agent }, Vec::new()))
 }
 
 /// Returns the agent that takes over in a hand-over.
-fn heir(
+fn successor(
     context: &Context,
     args: &SpawnArgs,
     name: &str,
     cwd: &Path,
     config: &Resolved,
-) -> Result<Agent, ApiError> {
+) -> Result<AgentSpec, ApiError> {
     let place = workplace(args, cwd);
     if name == config::BUILT_IN {
-        Ok(codex::agent(context, &args.variables, Way::Conversation, config, place)?.0)
+        Ok(codex::agent(context, &args.variables, CodexMode::Conversation, config, place)?.0)
     } else {
         agents::configured(context, Some(name), &[], &args.variables, config)
     }
 }
 
 /// Returns the driver. A plain command may have a terminal; an agent with a protocol cannot use one.
-fn driver_of(args: &SpawnArgs, agent: &Agent) -> Result<Driver, ApiError> {
+fn driver_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<Driver, ApiError> {
     match (args.tty, agent.driver.has_protocol()) {
         (false, _) => Ok(agent.driver),
         (true, false) => Ok(Driver::Terminal),
@@ -225,19 +235,19 @@ fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
 }
 
 /// Returns how standard input is used. An agent with a protocol always has it open.
-fn input_of(args: &SpawnArgs, driver: Driver) -> Result<Input, ApiError> {
+fn input_of(args: &SpawnArgs, driver: Driver) -> Result<CommandStdin, ApiError> {
     match (args.stdin, driver.has_protocol()) {
         (true, true) => Err(usage(
             "--stdin applies only to plain commands: this agent's standard input is always open",
         )),
-        (true, false) => Ok(Input::Open),
-        (false, _) => Ok(Input::Closed),
+        (true, false) => Ok(CommandStdin::Open),
+        (false, _) => Ok(CommandStdin::Closed),
     }
 }
 
-fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiError> {
+fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, ApiError> {
     let Some(given) = &args.instruction else { return Ok(None) };
-    if !agent.listens() && agent.driver != Driver::CodexExec {
+    if !agent.accepts_input() && agent.driver != Driver::CodexExec {
         let message = format!(
             "agent {:?} uses the driver \"command\", whose standard input is closed; pass the instruction as an argument, or add --stdin",
             agent.name
@@ -246,23 +256,23 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
             usage(message).next(format!("provost spawn --agent {} -- ARGUMENTS", agent.name))
         );
     }
-    let text = input::text(given)?;
-    sayable(agent.driver, &text).map_err(|why| usage(why.to_string()))?;
+    let text = input::read_text(given)?;
+    check_typeable(agent.driver, &text).map_err(|why| usage(why.to_string()))?;
     Ok(Some(text))
 }
 
 /// Returns the meaning of exit status 0. It says nothing about the work of Codex's server, and is part of the result of
 /// one-shot work. For a plain command it is the only way to report success.
-fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> Exit0 {
+fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit0_is_done || args.agent.is_none();
     match driver {
-        Driver::Codex | Driver::CodexTerminal => Exit0::SaysNothing,
-        Driver::CodexExec => Exit0::IsDone,
+        Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::SaysNothing,
+        Driver::CodexExec => ExitZeroPolicy::IsDone,
         Driver::Command | Driver::Jsonl | Driver::Terminal => {
             if is_done && !args.no_exit0_is_done {
-                Exit0::IsDone
+                ExitZeroPolicy::IsDone
             } else {
-                Exit0::SaysNothing
+                ExitZeroPolicy::SaysNothing
             }
         }
     }

@@ -9,7 +9,7 @@ use provost_config::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 use crate::error::usage;
 
 /// The prefix of Provost's own variables.
-const OWN: &str = "PROVOST_";
+const OWN_PREFIX: &str = "PROVOST_";
 
 /// Parts of names that mark a secret, whose value must not be stored in the ledger.
 const SECRET_PARTS: [&str; 7] =
@@ -19,28 +19,28 @@ const SECRET_PARTS: [&str; 7] =
 #[derive(Debug, Default, Args)]
 pub(crate) struct VariableArgs {
     /// Set a variable; the value is stored in the ledger, so never use it for a secret
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub(super) env: Vec<(String, String)>,
     /// Pass a variable on from the daemon's environment; NAME may end in *
-    #[arg(long, value_name = "NAME", value_parser = pattern)]
+    #[arg(long, value_name = "NAME", value_parser = parse_pattern)]
     pub(super) pass_env: Vec<String>,
 }
 
 /// Variables by value and by name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct VariableSet {
     pub(super) by_value: BTreeMap<String, String>,
     pub(super) by_name: BTreeSet<String>,
 }
 
-impl Given {
+impl VariableSet {
     /// Starts with the variables that every child gets.
     pub(super) fn safe(environment: &BTreeMap<String, String>) -> Self {
         let safe = environment
             .iter()
             .filter(|(name, _)| SAFE_VARIABLES.iter().any(|pattern| matches(pattern, name)));
         let by_value = safe.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Given { by_value, by_name: BTreeSet::new() }
+        VariableSet { by_value, by_name: BTreeSet::new() }
     }
 
     /// Adds the variables of an agent's configuration. A reference can be passed on only under its own name.
@@ -52,7 +52,7 @@ impl Given {
         for (name, variable) in variables.iter() {
             match variable {
                 Variable::Literal(value) => {
-                    harmless(name)
+                    check_not_secret(name)
                         .map_err(|why| usage(format!("agents.{agent}.env.{name}: {why}")))?;
                     self.by_value.insert(name.to_owned(), value.clone());
                 }
@@ -110,11 +110,11 @@ pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
             names.insert(pattern.clone());
         }
     }
-    names.into_iter().filter(|name| !name.starts_with(OWN)).collect()
+    names.into_iter().filter(|name| !name.starts_with(OWN_PREFIX)).collect()
 }
 
 /// Returns wanted variables that are set here but not in the daemon, which passes on only its own environment.
-pub(super) fn lacking(
+pub(super) fn missing_in_daemon(
     wanted: &[String],
     here: &BTreeMap<String, String>,
     there: &[String],
@@ -124,24 +124,24 @@ pub(super) fn lacking(
 }
 
 /// Parses `NAME=VALUE`.
-pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("expected NAME=VALUE; to pass a variable on, use --pass-env NAME")?;
-    named(name)?;
-    harmless(name)?;
+    check_name(name)?;
+    check_not_secret(name)?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Parses a name; a star at its end matches any rest.
-pub(super) fn pattern(text: &str) -> Result<String, String> {
-    named(text.strip_suffix('*').unwrap_or(text))?;
+pub(super) fn parse_pattern(text: &str) -> Result<String, String> {
+    check_name(text.strip_suffix('*').unwrap_or(text))?;
     Ok(text.to_owned())
 }
 
-fn named(name: &str) -> Result<(), String> {
-    if name.starts_with(OWN) {
-        return Err(format!("variables that begin with {OWN} are reserved for Provost"));
+fn check_name(name: &str) -> Result<(), String> {
+    if name.starts_with(OWN_PREFIX) {
+        return Err(format!("variables that begin with {OWN_PREFIX} are reserved for Provost"));
     }
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -152,7 +152,7 @@ fn named(name: &str) -> Result<(), String> {
 }
 
 /// Rejects a variable that looks like a secret: values are stored in the ledger, so it must be passed by name.
-fn harmless(name: &str) -> Result<(), String> {
+fn check_not_secret(name: &str) -> Result<(), String> {
     let upper = name.to_ascii_uppercase();
     if SECRET_PARTS.iter().any(|part| upper.contains(part)) {
         return Err(format!(
@@ -171,35 +171,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_safe_variables_go_by_value_unasked() {
+    fn only_safe_variables_pass_by_default() {
         let environment = [("PATH", "/bin"), ("LC_ALL", "C"), ("API_TOKEN", "x"), ("FOO", "y")];
         let environment =
             environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let names: Vec<_> = Given::safe(&environment).by_value.into_keys().collect();
+        let names: Vec<_> = VariableSet::safe(&environment).by_value.into_keys().collect();
         assert_eq!(names, ["LC_ALL", "PATH"]);
     }
 
     #[test]
-    fn a_secret_is_refused_by_value() {
-        assert_eq!(assignment("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+    fn secret_by_value_is_rejected() {
+        assert_eq!(parse_assignment("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
         for bad in
             ["A", "=x", "1A=x", "PROVOST_HOME=x", "github_token=x", "OPENAI_API_KEY=x", "A B=x"]
         {
-            assert!(assignment(bad).is_err(), "{bad}");
+            assert!(parse_assignment(bad).is_err(), "{bad}");
         }
-        assert!(pattern("OPENAI_*").is_ok());
-        assert!(pattern("*").is_err());
+        assert!(parse_pattern("OPENAI_*").is_ok());
+        assert!(parse_pattern("*").is_err());
     }
 
     #[test]
-    fn what_only_the_caller_has_is_lacking() {
+    fn variable_missing_in_daemon_is_reported() {
         let here = ["A", "B"].map(|name| (name.to_owned(), "x".to_owned())).into();
         let wanted = ["A", "B", "C"].map(str::to_owned);
-        assert_eq!(lacking(&wanted, &here, &["B".to_owned()]), ["A"]);
+        assert_eq!(missing_in_daemon(&wanted, &here, &["B".to_owned()]), ["A"]);
     }
 
     #[test]
-    fn a_star_stands_for_what_the_daemon_has() {
+    fn star_expands_to_daemon_variables() {
         let wanted = ["A_*".to_owned(), "B".to_owned(), "PROVOST*".to_owned()];
         let there = ["A_1", "A_2", "C", "PROVOST_HOME"].map(str::to_owned);
         assert_eq!(expand(&wanted, &there), ["A_1", "A_2", "B"]);

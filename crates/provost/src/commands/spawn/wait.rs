@@ -2,35 +2,35 @@
 
 use std::process::ExitCode;
 
-use provost_api::{ApiError, Code, SessionRow};
+use provost_api::{ApiError, ErrorCode, SessionRow};
 use provost_core::wait::WaitStatus;
 use serde_json::{Value, json};
 
-use super::{id_of, parting, warn};
+use super::{ctrl_c, id_of, warn};
 use crate::{
-    cli::Outcome,
+    cli::CliResult,
     clock,
-    commands::change::{self, next_commands},
+    commands::mutation::{self, next_commands},
     context::Context,
-    follow::{self, Of},
+    follow::{self, EventFilter},
     target,
     ui::{self, Screen},
 };
 
 /// Waits until a session's outcome is sealed or it needs input, and exits with the matching code.
-pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
+pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
     let id = id_of(reply).to_owned();
     // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
-    let short = ui::short(&id);
+    let short = ui::short_id(&id);
     let next = [
         format!("provost status {short}"),
         format!("provost logs {short} -f"),
         format!("provost stop {short}"),
     ];
-    drop(parting::on_interrupt(&context.ui, &format!("session {short}"), &next));
+    drop(ctrl_c::on_interrupt(&context.ui, &format!("session {short}"), &next));
     // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
     if context.ui.json {
-        context.ui.talk(&id);
+        context.ui.notice(&id);
     } else {
         context.ui.line(&id)?;
     }
@@ -41,22 +41,22 @@ pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
 
 fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
     let mut told = String::new();
-    let settled = follow::until(context, Of::Session(id.to_owned()), || {
-        let row = target::find(&context.daemon()?, id)?;
+    let settled = follow::wait_until(context, EventFilter::Session(id.to_owned()), || {
+        let row = target::find_session(&context.daemon()?, id)?;
         if is_settled(&row) {
             return Ok(WaitStatus::Done(row));
         }
-        tell(context, &row, &mut told);
+        print_state(context, &row, &mut told);
         Ok(WaitStatus::Pending)
     })?;
-    settled.map_err(|reason| ApiError::new(Code::Failed, reason))
+    settled.map_err(|reason| ApiError::new(ErrorCode::Failed, reason))
 }
 
 /// Prints the session's state whenever it changes. Programs read the result instead.
-fn tell(context: &Context, row: &SessionRow, told: &mut String) {
-    let words = ui::under_way(context.ui.talk_paint, row);
+fn print_state(context: &Context, row: &SessionRow, told: &mut String) {
+    let words = ui::progress_line(context.ui.notice_paint, row);
     if !context.ui.json && words != *told {
-        context.ui.talk(&words);
+        context.ui.notice(&words);
         *told = words;
     }
 }
@@ -66,22 +66,22 @@ fn is_settled(row: &SessionRow) -> bool {
 }
 
 /// Returns the error code of the wait; None if the work is done.
-fn failure(row: &SessionRow) -> Option<Code> {
+fn failure(row: &SessionRow) -> Option<ErrorCode> {
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => None,
-        _ if ui::awaits_user(row) => Some(Code::InputNeeded),
-        _ => Some(Code::Failed),
+        _ if ui::awaits_user(row) => Some(ErrorCode::InputNeeded),
+        _ => Some(ErrorCode::Failed),
     }
 }
 
-fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
+fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     let next = next_commands(row);
     let failure = failure(row);
-    let code = ExitCode::from(failure.map_or(0, Code::exit_code));
+    let code = ExitCode::from(failure.map_or(0, ErrorCode::exit_code));
     if !context.ui.json {
-        change::line(context, row)?;
-        if failure == Some(Code::InputNeeded) {
-            asked(context, row).iter().for_each(|line| context.ui.talk(line));
+        mutation::print_line(context, row)?;
+        if failure == Some(ErrorCode::InputNeeded) {
+            input_lines(context, row).iter().for_each(|line| context.ui.notice(line));
         }
         context.ui.next(&next);
         return Ok(code);
@@ -98,28 +98,30 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
 }
 
 /// Returns what the session waits for, with the commands that settle it.
-pub(crate) fn asked(context: &Context, row: &SessionRow) -> Vec<String> {
-    let (paint, screen) = (context.ui.talk_paint, Screen::talk());
-    match (row.requests.is_empty(), waits_for(row)) {
+pub(crate) fn input_lines(context: &Context, row: &SessionRow) -> Vec<String> {
+    let (paint, screen) = (context.ui.notice_paint, Screen::stderr());
+    match (row.requests.is_empty(), stated_input(row)) {
         (false, _) => ui::requests(paint, screen, clock::now_ms(), &row.requests),
-        (true, Some(text)) => screen.wrap(&format!("it needs input: {}", ui::clean(&text)), 2),
+        (true, Some(text)) => {
+            screen.wrap(&format!("it needs input: {}", ui::escape_line(&text)), 2)
+        }
         (true, None) => vec!["it needs input".to_owned()],
     }
 }
 
 /// Returns the input that a session without an open request says it needs.
-fn waits_for(row: &SessionRow) -> Option<String> {
+fn stated_input(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }
 
 /// Describes why the wait for a session ended without its result.
-pub(crate) fn message(row: &SessionRow, code: Code) -> String {
-    let id = ui::short(&row.id);
+pub(crate) fn message(row: &SessionRow, code: ErrorCode) -> String {
+    let id = ui::short_id(&row.id);
     let title = row.requests.first().map(|request| request.title.clone());
     let asked = row.requests.first().and_then(|request| request.questions.first());
     let asked = asked.map(|question| question.question.clone()).or(title);
-    match asked.or_else(|| waits_for(row)) {
-        Some(text) if code == Code::InputNeeded => format!("session {id} needs input: {text}"),
+    match asked.or_else(|| stated_input(row)) {
+        Some(text) if code == ErrorCode::InputNeeded => format!("session {id} needs input: {text}"),
         Some(_) | None => format!("session {id} is {}", row.state),
     }
 }
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sealed_outcome_or_a_question_ends_the_wait() {
+    fn wait_ends_on_sealed_outcome_or_question() {
         assert!(!is_settled(&row("working", false)));
         assert!(!is_settled(&SessionRow { sealed: false, ..row("completed", true) }));
         assert!(is_settled(&row("failed", true)));
@@ -142,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_follows_the_outcome() {
+    fn exit_code_follows_outcome() {
         for state in ["succeeded", "completed", "accepted"] {
             assert_eq!(failure(&row(state, true)), None, "{state}");
         }
         let ends = ["failed", "disputed", "ended_unclaimed", "stopped", "cancelled", "superseded"];
         for state in ends {
-            assert_eq!(failure(&row(state, true)), Some(Code::Failed), "{state}");
+            assert_eq!(failure(&row(state, true)), Some(ErrorCode::Failed), "{state}");
         }
         let interrupted =
             SessionRow { flags: vec!["interrupted".to_owned()], ..row("idle", false) };
         for waits in [row("needs_input", false), interrupted] {
             assert!(is_settled(&waits));
-            assert_eq!(failure(&waits), Some(Code::InputNeeded));
-            assert_eq!(Code::InputNeeded.exit_code(), 7);
+            assert_eq!(failure(&waits), Some(ErrorCode::InputNeeded));
+            assert_eq!(ErrorCode::InputNeeded.exit_code(), 7);
         }
     }
 }

@@ -6,18 +6,18 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Client, Code, EventRow, GraphRow};
+use provost_api::{ApiError, Client, ErrorCode, EventRow, RunGraphRow};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
     clock,
-    commands::{change, graph, run},
+    commands::{graph, mutation, run},
     context::Context,
     error::Error,
-    follow::{self, Of},
-    target::{self, Target},
-    ui::{self, Beside, Screen},
+    follow::{self, EventFilter},
+    target::{self, SessionOrRun},
+    ui::{self, RunExtras, Screen},
 };
 
 /// How often a terminal is redrawn without events, so that ages stay current.
@@ -28,41 +28,41 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// Moves the cursor to the top. The old content is overwritten, not cleared: a terminal may move cleared content to its
 /// scrollback, and would collect a copy every second.
-const TOP: &[u8] = b"\x1b[H";
+const CURSOR_HOME: &[u8] = b"\x1b[H";
 
 /// Clear the rest of a line, and everything below the cursor.
-const REST_OF_LINE: &str = "\x1b[K";
-const BELOW: &[u8] = b"\x1b[J";
+const CLEAR_TO_LINE_END: &str = "\x1b[K";
+const CLEAR_BELOW: &[u8] = b"\x1b[J";
 
 /// Redraws it until its outcome is sealed.
-pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(), Error> {
+pub(super) fn run(context: &Context, client: &Client, meant: SessionOrRun) -> Result<(), Error> {
     let of = match &meant {
-        Target::Session(row) => Of::Session(row.id.clone()),
-        Target::Run(row) => Of::Run(row.id.clone()),
+        SessionOrRun::Session(row) => EventFilter::Session(row.id.clone()),
+        SessionOrRun::Run(row) => EventFilter::Run(row.id.clone()),
     };
     let (mut heard, since) = newest(client, &of)?;
-    let events = follow::aside(of, since)?;
+    let events = follow::follow_in_background(of, since)?;
     let graph = None;
-    let mut watch = Watch { context, meant, graph, shown: Vec::new() };
+    let mut watch = StatusWatch { context, meant, graph, shown: Vec::new() };
     // The row was read before the stream was opened, so it may be outdated.
-    watch.look()?;
+    watch.refresh()?;
     loop {
         watch.show(heard)?;
         if watch.is_sealed() {
             watch.leave();
             return Ok(());
         }
-        if let Some(event) = next(&events, watch.draws())? {
+        if let Some(event) = next(&events, watch.redraws())? {
             heard = Some(event.at);
-            watch.look()?;
+            watch.refresh()?;
         }
     }
 }
 
 /// The needed part of the reply with the events so far.
 #[derive(Deserialize)]
-struct EventsReply {
-    events: Vec<At>,
+struct EventTimesReply {
+    events: Vec<EventTime>,
     last: u64,
     /// Whether the reply was truncated.
     #[serde(default)]
@@ -70,18 +70,18 @@ struct EventsReply {
 }
 
 #[derive(Deserialize)]
-struct At {
+struct EventTime {
     at: i64,
 }
 
 /// Returns the time of the last event, and the event to continue after.
-fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
+fn newest(client: &Client, of: &EventFilter) -> Result<(Option<i64>, u64), ApiError> {
     let (mut newest, mut last) = (None, 0);
     loop {
         let most = ("limit", Some("100000".to_owned()));
         let since = ("since", Some(last.to_string()));
-        let path = target::query("/v1/events", &[of.parameter(), most, since]);
-        let reply: EventsReply = client.get(&path)?;
+        let path = target::with_query("/v1/events", &[of.query_parameter(), most, since]);
+        let reply: EventTimesReply = client.get(&path)?;
         newest = reply.events.last().map(|event| event.at).or(newest);
         last = reply.last;
         if !reply.more {
@@ -95,7 +95,7 @@ fn next(
     events: &Receiver<Result<EventRow, ApiError>>,
     ticks: bool,
 ) -> Result<Option<EventRow>, ApiError> {
-    let ended = || ApiError::new(Code::Unreachable, "the event stream has ended");
+    let ended = || ApiError::new(ErrorCode::Unreachable, "the event stream has ended");
     let first = if ticks {
         match events.recv_timeout(TICK) {
             Ok(event) => event?,
@@ -108,28 +108,32 @@ fn next(
     events.try_iter().try_fold(first, |_, event| event).map(Some)
 }
 
-fn graph_of(client: &Client, meant: &Target) -> Result<Option<GraphRow>, ApiError> {
+fn graph_of(client: &Client, meant: &SessionOrRun) -> Result<Option<RunGraphRow>, ApiError> {
     match meant {
-        Target::Session(_) => Ok(None),
-        Target::Run(row) => graph::of_run(client, row),
+        SessionOrRun::Session(_) => Ok(None),
+        SessionOrRun::Run(row) => graph::find_plan(client, row),
     }
 }
 
-struct Watch<'a> {
+struct StatusWatch<'a> {
     context: &'a Context,
-    meant: Target,
+    meant: SessionOrRun,
     /// The plan of a run that has one.
-    graph: Option<GraphRow>,
+    graph: Option<RunGraphRow>,
     shown: Vec<String>,
 }
 
-impl Watch<'_> {
+impl StatusWatch<'_> {
     /// Reads the current state.
-    fn look(&mut self) -> Result<(), ApiError> {
+    fn refresh(&mut self) -> Result<(), ApiError> {
         let client = self.context.daemon()?;
         self.meant = match &self.meant {
-            Target::Session(row) => Target::Session(Box::new(target::find(&client, &row.id)?)),
-            Target::Run(row) => Target::Run(Box::new(target::find_run(&client, &row.id)?)),
+            SessionOrRun::Session(row) => {
+                SessionOrRun::Session(Box::new(target::find_session(&client, &row.id)?))
+            }
+            SessionOrRun::Run(row) => {
+                SessionOrRun::Run(Box::new(target::find_run(&client, &row.id)?))
+            }
         };
         self.graph = graph_of(&client, &self.meant)?;
         Ok(())
@@ -137,13 +141,13 @@ impl Watch<'_> {
 
     fn is_sealed(&self) -> bool {
         match &self.meant {
-            Target::Session(row) => row.terminal && row.sealed,
-            Target::Run(row) => row.sealed,
+            SessionOrRun::Session(row) => row.terminal && row.sealed,
+            SessionOrRun::Run(row) => row.sealed,
         }
     }
 
     /// Whether a terminal is redrawn repeatedly.
-    fn draws(&self) -> bool {
+    fn redraws(&self) -> bool {
         !self.context.ui.json && std::io::stdout().is_terminal()
     }
 
@@ -151,12 +155,12 @@ impl Watch<'_> {
         let ui = &self.context.ui;
         if ui.json {
             return match &self.meant {
-                Target::Session(row) => ui.value(&json!(row)),
-                Target::Run(row) => ui.value(&json!(row)),
+                SessionOrRun::Session(row) => ui.value(&json!(row)),
+                SessionOrRun::Run(row) => ui.value(&json!(row)),
             };
         }
         let lines = self.lines(heard);
-        if self.draws() {
+        if self.redraws() {
             return self.draw(lines);
         }
         if lines != self.shown {
@@ -170,30 +174,30 @@ impl Watch<'_> {
     /// terminal.
     fn draw(&mut self, lines: Vec<String>) -> Result<(), Error> {
         let ui = &self.context.ui;
-        ui.raw(if self.shown.is_empty() { CLEAR } else { TOP })?;
-        let fitting = if self.is_sealed() { lines } else { Screen::output().fit(lines) };
+        ui.raw(if self.shown.is_empty() { CLEAR } else { CURSOR_HOME })?;
+        let fitting = if self.is_sealed() { lines } else { Screen::stdout().fit_rows(lines) };
         let cleared: Vec<String> =
-            fitting.iter().map(|line| format!("{line}{REST_OF_LINE}")).collect();
+            fitting.iter().map(|line| format!("{line}{CLEAR_TO_LINE_END}")).collect();
         ui.lines(&cleared)?;
         self.shown = fitting;
-        ui.raw(BELOW)
+        ui.raw(CLEAR_BELOW)
     }
 
     fn lines(&self, heard: Option<i64>) -> Vec<String> {
-        let (paint, screen, now) = (self.context.ui.paint, Screen::output(), clock::now_ms());
+        let (paint, screen, now) = (self.context.ui.paint, Screen::stdout(), clock::now_ms());
         match &self.meant {
-            Target::Session(row) => ui::card(paint, screen, now, row),
-            Target::Run(row) => {
-                let beside = Beside { graph: self.graph.as_ref(), heard };
-                ui::run_card(paint, screen, now, row, beside)
+            SessionOrRun::Session(row) => ui::session_detail(paint, screen, now, row),
+            SessionOrRun::Run(row) => {
+                let beside = RunExtras { graph: self.graph.as_ref(), heard };
+                ui::run_detail(paint, screen, now, row, beside)
             }
         }
     }
 
     fn leave(&self) {
         let next = match &self.meant {
-            Target::Session(row) => change::next_commands(row),
-            Target::Run(row) => run::next_commands(row),
+            SessionOrRun::Session(row) => mutation::next_commands(row),
+            SessionOrRun::Run(row) => run::next_commands(row),
         };
         self.context.ui.next(&next);
     }

@@ -5,52 +5,52 @@ use axum::{
     extract::{Path, State},
     response::IntoResponse,
 };
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, ErrorCode};
 use provost_engine::{
-    look::{self, Form, Window, Within},
+    history::{self, ReplayForm, SearchScope, TelemetryWindow},
     shell::blocking::blocking_request,
 };
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Caller, Daemon, Wanted, bad};
+use super::{ApiCaller, DaemonServer, QueryParams, RouteResult, bad_request};
 use crate::daemon::server::wall_ms;
 
 /// The default and the maximum number of search results of each kind.
-const FOUND: usize = 10;
-const MAX_FOUND: usize = 1_000;
+const DEFAULT_RESULTS: usize = 10;
+const MAX_RESULTS: usize = 1_000;
 
 /// The default window of the telemetry.
-const WINDOW_MS: i64 = 24 * 3_600 * 1_000;
+const DEFAULT_WINDOW_MS: i64 = 24 * 3_600 * 1_000;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ThenQuery {
+pub(super) struct AsOfQuery {
     at: Option<u64>,
     from: Option<u64>,
     to: Option<u64>,
 }
 
 /// Returns a past state, or the difference between two points in time.
-pub(super) async fn then(
-    State(daemon): State<Daemon>,
-    caller: Caller,
+pub(super) async fn as_of(
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
     Path(named): Path<String>,
-    Wanted(query): Wanted<ThenQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<AsOfQuery>,
+) -> RouteResult {
     match (query.at, query.from, query.to) {
         (Some(at), None, None) => {
-            answer(&daemon, &caller, move |ledger| {
-                look::then(ledger, look::resolve(ledger, &named)?, at)
+            respond(&daemon, &caller, move |ledger| {
+                history::as_of(ledger, history::resolve(ledger, &named)?, at)
             })
             .await
         }
         (None, Some(from), Some(to)) => {
-            answer(&daemon, &caller, move |ledger| {
-                look::diff(ledger, look::resolve(ledger, &named)?, from, to)
+            respond(&daemon, &caller, move |ledger| {
+                history::diff(ledger, history::resolve(ledger, &named)?, from, to)
             })
             .await
         }
-        _ => Err(bad("name one event (at), or two (from and to)").into()),
+        _ => Err(bad_request("name one event (at), or two (from and to)").into()),
     }
 }
 
@@ -62,24 +62,24 @@ pub(super) struct ReplayQuery {
 }
 
 pub(super) async fn replay(
-    State(daemon): State<Daemon>,
-    caller: Caller,
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
     Path(named): Path<String>,
-    Wanted(query): Wanted<ReplayQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<ReplayQuery>,
+) -> RouteResult {
     let form = match query.form.as_deref() {
-        None | Some("compact") => Form::Compact,
-        Some("timeline") => Form::Timeline,
-        Some("transcript") => Form::Transcript,
+        None | Some("compact") => ReplayForm::Compact,
+        Some("timeline") => ReplayForm::Timeline,
+        Some("transcript") => ReplayForm::Transcript,
         Some(other) => {
             let message =
                 format!("unknown form \"{other}\"; expected compact, timeline or transcript");
-            return Err(bad(message).into());
+            return Err(bad_request(message).into());
         }
     };
     let content = query.content == Some(1);
-    answer(&daemon, &caller, move |ledger| {
-        look::replay(ledger, look::resolve_task(ledger, &named)?, form, content)
+    respond(&daemon, &caller, move |ledger| {
+        history::replay(ledger, history::resolve_task(ledger, &named)?, form, content)
     })
     .await
 }
@@ -90,20 +90,20 @@ pub(super) struct AuditQuery {
 }
 
 pub(super) async fn audit(
-    State(daemon): State<Daemon>,
-    caller: Caller,
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
     Path(named): Path<String>,
-    Wanted(query): Wanted<AuditQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<AuditQuery>,
+) -> RouteResult {
     let content = query.content == Some(1);
-    answer(&daemon, &caller, move |ledger| {
-        look::audit(ledger, look::resolve_task(ledger, &named)?, content)
+    respond(&daemon, &caller, move |ledger| {
+        history::audit(ledger, history::resolve_task(ledger, &named)?, content)
     })
     .await
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct SearchQuery {
+pub(super) struct SearchParams {
     words: String,
     /// Kinds, separated by commas. The default is all of them.
     #[serde(rename = "in")]
@@ -112,26 +112,26 @@ pub(super) struct SearchQuery {
 }
 
 pub(super) async fn search(
-    State(daemon): State<Daemon>,
-    caller: Caller,
-    Wanted(query): Wanted<SearchQuery>,
-) -> Answer {
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<SearchParams>,
+) -> RouteResult {
     let within = match &query.within {
-        None => Within::ALL.to_vec(),
-        Some(named) => named.split(',').map(place).collect::<Result<_, _>>()?,
+        None => SearchScope::ALL.to_vec(),
+        Some(named) => named.split(',').map(parse_scope).collect::<Result<_, _>>()?,
     };
-    let limit = query.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
+    let limit = query.limit.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
     let hints = daemon.world.caller();
     let words = query.words;
-    answer(&daemon, &caller, move |ledger| look::search(ledger, &words, &within, limit, &hints))
+    respond(&daemon, &caller, move |ledger| history::search(ledger, &words, &within, limit, &hints))
         .await
 }
 
-fn place(named: &str) -> Result<Within, ApiError> {
-    let known = Within::ALL.into_iter().find(|place| place.word() == named);
+fn parse_scope(named: &str) -> Result<SearchScope, ApiError> {
+    let known = SearchScope::ALL.into_iter().find(|place| place.as_str() == named);
     known.ok_or_else(|| {
-        let places = Within::ALL.map(Within::word).join(", ");
-        bad(format!("cannot search in \"{named}\"; expected {places}"))
+        let places = SearchScope::ALL.map(SearchScope::as_str).join(", ");
+        bad_request(format!("cannot search in \"{named}\"; expected {places}"))
     })
 }
 
@@ -142,31 +142,32 @@ pub(super) struct TelemetryQuery {
 }
 
 pub(super) async fn telemetry(
-    State(daemon): State<Daemon>,
-    caller: Caller,
-    Wanted(query): Wanted<TelemetryQuery>,
-) -> Answer {
-    let window = query.window_ms.map_or(WINDOW_MS, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<TelemetryQuery>,
+) -> RouteResult {
+    let window =
+        query.window_ms.map_or(DEFAULT_WINDOW_MS, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
     let to = wall_ms();
-    answer(&daemon, &caller, move |ledger| {
-        let task = query.task.map(|named| look::resolve_task(ledger, &named)).transpose()?;
-        look::telemetry(ledger, Window { from: to.saturating_sub(window), to, task })
+    respond(&daemon, &caller, move |ledger| {
+        let task = query.task.map(|named| history::resolve_task(ledger, &named)).transpose()?;
+        history::telemetry(ledger, TelemetryWindow { from: to.saturating_sub(window), to, task })
     })
     .await
 }
 
-async fn answer<T: Serialize + Send + 'static>(
-    daemon: &Daemon,
-    caller: &Caller,
+async fn respond<T: Serialize + Send + 'static>(
+    daemon: &DaemonServer,
+    caller: &ApiCaller,
     how: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
-) -> Answer {
+) -> RouteResult {
     Ok(Json(read(daemon, caller, how).await?).into_response())
 }
 
 /// Reads a consistent snapshot of the ledger, without blocking the engine.
 pub(super) async fn read<T: Send + 'static>(
-    daemon: &Daemon,
-    caller: &Caller,
+    daemon: &DaemonServer,
+    caller: &ApiCaller,
     read: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let path = daemon.world.home.ledger();
@@ -174,15 +175,15 @@ pub(super) async fn read<T: Send + 'static>(
     let found = blocking_request(move || {
         let _turn = turn;
         let unread = |why: &dyn std::fmt::Display| {
-            ApiError::new(Code::Storage, format!("cannot read the ledger: {why}"))
+            ApiError::new(ErrorCode::Storage, format!("cannot read the ledger: {why}"))
                 .next("provost ledger verify")
         };
         let reader = SqliteReader::open(&path).map_err(|why| unread(&why))?;
         let (mut read, mut found) = (Some(read), None);
         reader
-            .frozen(&mut |ledger| found = read.take().map(|read| read(ledger)))
+            .read_consistent(&mut |ledger| found = read.take().map(|read| read(ledger)))
             .map_err(|why| unread(&why))?;
-        found.unwrap_or_else(|| Err(ApiError::new(Code::Internal, "nothing was read")))
+        found.unwrap_or_else(|| Err(ApiError::new(ErrorCode::Internal, "nothing was read")))
     });
     found.await
 }

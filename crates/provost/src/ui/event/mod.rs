@@ -1,6 +1,6 @@
 //! The event list: number, time, session, description and new state.
 
-mod words;
+mod describe_session;
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use provost_api::EventRow;
 use provost_core::session::Event;
 
 use super::{
-    Paint, Screen, Tone, run_words, short,
-    text::{clean, clip},
-    together,
+    Paint, Screen, Tone, short_id,
+    text::{clip, escape_line},
+    unbreakable,
 };
 
 /// The width before an event's description: number, time and session.
-const WORDS_AT: usize = 33;
+const TEXT_AT: usize = 33;
 
 /// The maximum width of a description, over several lines.
 const TEXT_WIDTH: usize = 300;
@@ -37,21 +37,22 @@ impl EventLines {
 
     /// Shows an event: its number, time (UTC), session, description and new state.
     pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
-        let state = self.changed(event).map(|state| state.replace('_', " "));
-        let state = state.map(|state| format!(" {}", together(&format!("→ {}", clean(&state)))));
+        let state = self.changed_state(event).map(|state| state.replace('_', " "));
+        let state =
+            state.map(|state| format!(" {}", unbreakable(&format!("→ {}", escape_line(&state)))));
         let line = format!(
             "{} {} {}  {}{}",
             self.paint.paint(Tone::Dim, &format!("{:>6}", event.seq)),
-            self.paint.paint(Tone::Dim, &moment(event.at)),
-            self.paint.paint(Tone::Bold, &short(&event.session)),
-            clip(&clean(&told(event)), TEXT_WIDTH),
+            self.paint.paint(Tone::Dim, &format_time(event.at)),
+            self.paint.paint(Tone::Bold, &short_id(&event.session)),
+            clip(&escape_line(&describe(event)), TEXT_WIDTH),
             self.paint.paint(Tone::Live, &state.unwrap_or_default()),
         );
-        self.screen.wrap(&line, WORDS_AT)
+        self.screen.wrap(&line, TEXT_AT)
     }
 
     /// Returns the state after an event, unless it is the one displayed before.
-    fn changed(&mut self, event: &EventRow) -> Option<String> {
+    fn changed_state(&mut self, event: &EventRow) -> Option<String> {
         let state = event.state.clone()?;
         let before = self.states.insert(event.session.clone(), state.clone());
         (before.as_ref() != Some(&state)).then_some(state)
@@ -59,24 +60,24 @@ impl EventLines {
 }
 
 /// Describes an event. An unknown event is shown as it was recorded.
-fn told(event: &EventRow) -> String {
+fn describe(event: &EventRow) -> String {
     if event.stream == "ledger" {
         let (first, last) = (&event.data["first"], &event.data["last"]);
         return format!("events {first} to {last} were lost, and the loss was accepted");
     }
-    if let Some(words) = run_words(&event.kind, &event.data) {
+    if let Some(words) = super::describe_run_event(&event.kind, &event.data) {
         return words;
     }
     let known = Event::KINDS.iter().find(|(kind, _)| *kind == event.kind);
     let read = known.and_then(|(kind, v)| Event::decode(kind, *v, &event.data.to_string()).ok());
     match read {
-        Some(read) => words::of(&read),
+        Some(read) => describe_session::describe(&read),
         None => format!("{} {}", event.kind, clip(&event.data.to_string(), DATA_WIDTH)),
     }
 }
 
 /// Formats month, day and time of day, in UTC.
-pub(super) fn moment(at_ms: i64) -> String {
+pub(super) fn format_time(at_ms: i64) -> String {
     let (days, ms) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
     let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     let (month, day) = month_and_day(days);
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_in_words_and_a_state_once() {
-        let mut lines = EventLines::new(Paint::OFF, Screen::ENDLESS);
+    fn event_is_described_and_state_shown_once() {
+        let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED);
         let mut shown = lines.show(&claim("a\n\u{202e}b"));
         shown.extend(lines.show(&claim("again")));
         let cancelled = event("attempt.cancelled", json!({"because": "enough"}));
@@ -141,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn words_hang_below_words() {
-        let mut lines = EventLines::new(Paint::OFF, Screen::of(70));
+    fn wrapped_text_is_indented() {
+        let mut lines = EventLines::new(Paint::OFF, Screen::with_columns(70));
         let long = "the login works again, and so do the tests";
         insta::assert_snapshot!(lines.show(&claim(long)).join("\n"), @"
         7 02-29 01:02:03Z deadbeef  agent claims completed: the login
@@ -152,19 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_words_is_shown_as_recorded() {
+    fn unknown_event_is_shown_as_recorded() {
         assert_eq!(
-            told(&event("moon.risen", json!({"full": true}))),
+            describe(&event("moon.risen", json!({"full": true}))),
             r#"moon.risen {"full":true}"#
         );
-        assert_eq!(told(&event("claim.made", json!({}))), "claim.made {}");
+        assert_eq!(describe(&event("claim.made", json!({}))), "claim.made {}");
     }
 
     #[test]
-    fn moments_have_their_day() {
-        assert_eq!(moment(0), "01-01 00:00:00Z");
-        assert_eq!(moment(951_782_400_000), "02-29 00:00:00Z");
-        assert_eq!(moment(1_763_251_199_999), "11-15 23:59:59Z");
-        assert_eq!(moment(-1), "12-31 23:59:59Z");
+    fn times_include_the_day() {
+        assert_eq!(format_time(0), "01-01 00:00:00Z");
+        assert_eq!(format_time(951_782_400_000), "02-29 00:00:00Z");
+        assert_eq!(format_time(1_763_251_199_999), "11-15 23:59:59Z");
+        assert_eq!(format_time(-1), "12-31 23:59:59Z");
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{Kind, layers};
+use super::{TaskMark, layers};
 
 /// Graphs up to this size are always shown completely.
-const ALWAYS: usize = 40;
+const ALWAYS_SHOWN: usize = 40;
 
 /// The maximum number of tasks shown of a larger graph, unless more need attention.
-const AT_MOST: usize = 80;
+const MAX_SHOWN: usize = 80;
 
 /// The visible part of a graph.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct VisibleTasks {
     /// The indexes of the visible tasks, in order.
     pub(super) tasks: Vec<usize>,
     /// How many finished tasks are left out.
@@ -23,20 +23,20 @@ pub(super) struct Shown {
 
 /// Leaves out finished tasks, and then those that wait longest, until the rest is small enough.
 /// Active, asking and failed tasks are never left out.
-pub(super) fn folded(kinds: &[Kind], after: &[Vec<usize>]) -> Shown {
+pub(super) fn fold(kinds: &[TaskMark], after: &[Vec<usize>]) -> VisibleTasks {
     let all: Vec<usize> = (0..kinds.len()).collect();
-    if all.len() <= ALWAYS {
-        return Shown { tasks: all, done: 0, waiting: 0 };
+    if all.len() <= ALWAYS_SHOWN {
+        return VisibleTasks { tasks: all, done: 0, waiting: 0 };
     }
-    let open: Vec<usize> = all.into_iter().filter(|task| kinds[*task] != Kind::Done).collect();
+    let open: Vec<usize> = all.into_iter().filter(|task| kinds[*task] != TaskMark::Done).collect();
     let done = kinds.len() - open.len();
     let layers = layers(after);
     let mut waiting: Vec<usize> =
-        open.iter().copied().filter(|task| kinds[*task] == Kind::Waiting).collect();
+        open.iter().copied().filter(|task| kinds[*task] == TaskMark::Waiting).collect();
     // The sort is stable: within a layer, the last tasks are left out first.
     waiting.sort_by_key(|task| layers[*task]);
-    let spare = open.len().saturating_sub(AT_MOST).min(waiting.len());
+    let spare = open.len().saturating_sub(MAX_SHOWN).min(waiting.len());
     let left_out: BTreeSet<usize> = waiting.split_off(waiting.len() - spare).into_iter().collect();
     let tasks = open.into_iter().filter(|task| !left_out.contains(task)).collect();
-    Shown { tasks, done, waiting: left_out.len() }
+    VisibleTasks { tasks, done, waiting: left_out.len() }
 }

@@ -6,49 +6,49 @@
 /// The tasks in drawing order, with the strokes on their lines.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<LaneLine>,
     /// The width of the widest line.
     pub(super) width: usize,
 }
 
 /// One task on its line: strokes, the task's mark, strokes.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct LaneLine {
     pub(super) task: usize,
     pub(super) before: String,
-    pub(super) behind: String,
+    pub(super) after: String,
 }
 
 /// Draws the tasks, each after its dependencies in `after`, given by index. `None` if that needs
 /// more than `room` columns.
 pub(super) fn draw(after: &[Vec<usize>], room: usize) -> Option<Lanes> {
-    let mut lanes = Taken { lanes: Vec::new(), waiting: waiting(after) };
-    let fits = |line: &Line| line.width() <= room;
-    let lines: Option<Vec<Line>> = in_depth(after)
+    let mut lanes = LaneAllocator { lanes: Vec::new(), waiting: dependent_counts(after) };
+    let fits = |line: &LaneLine| line.width() <= room;
+    let lines: Option<Vec<LaneLine>> = depth_order(after)
         .into_iter()
         .map(|task| Some(lanes.line(task, &after[task])).filter(fits))
         .collect();
     let lines = lines?;
-    let width = lines.iter().map(Line::width).max().unwrap_or(0);
+    let width = lines.iter().map(LaneLine::width).max().unwrap_or(0);
     Some(Lanes { lines, width })
 }
 
-impl Line {
+impl LaneLine {
     /// Returns the width of the line.
     pub(super) fn width(&self) -> usize {
-        self.before.chars().count() + 1 + self.behind.chars().count()
+        self.before.chars().count() + 1 + self.after.chars().count()
     }
 }
 
 /// Returns the number of dependents of each task.
-fn waiting(after: &[Vec<usize>]) -> Vec<usize> {
+fn dependent_counts(after: &[Vec<usize>]) -> Vec<usize> {
     let mut waiting = vec![0; after.len()];
     after.iter().flatten().for_each(|on| waiting[*on] += 1);
     waiting
 }
 
 /// Returns a topological order in which each task is as close as possible to its last dependency.
-fn in_depth(after: &[Vec<usize>]) -> Vec<usize> {
+fn depth_order(after: &[Vec<usize>]) -> Vec<usize> {
     let mut followers = vec![Vec::new(); after.len()];
     for (task, after) in after.iter().enumerate() {
         after.iter().for_each(|on| followers[*on].push(task));
@@ -69,17 +69,17 @@ fn in_depth(after: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// The lanes while a graph is drawn.
-struct Taken {
+struct LaneAllocator {
     /// The task of each lane, if any.
     lanes: Vec<Option<usize>>,
     /// How many dependents of each task are not drawn yet.
     waiting: Vec<usize>,
 }
 
-impl Taken {
-    fn line(&mut self, task: usize, after: &[usize]) -> Line {
+impl LaneAllocator {
+    fn line(&mut self, task: usize, after: &[usize]) -> LaneLine {
         let joined: Vec<usize> =
-            (0..self.lanes.len()).filter(|lane| self.is_of(*lane, after)).collect();
+            (0..self.lanes.len()).filter(|lane| self.belongs_to(*lane, after)).collect();
         let ends = |lane: &usize| self.lanes[*lane].is_some_and(|of| self.waiting[of] == 1);
         let ended: Vec<usize> = joined.iter().copied().filter(ends).collect();
         let free = self.lanes.iter().position(Option::is_none).unwrap_or(self.lanes.len());
@@ -97,12 +97,12 @@ impl Taken {
         line
     }
 
-    fn is_of(&self, lane: usize, tasks: &[usize]) -> bool {
+    fn belongs_to(&self, lane: usize, tasks: &[usize]) -> bool {
         self.lanes[lane].is_some_and(|of| tasks.contains(&of))
     }
 
     /// Draws two columns for each lane: the lane itself, and the space before the next.
-    fn strokes(&self, task: usize, own: usize, joined: &[usize], ended: &[usize]) -> Line {
+    fn strokes(&self, task: usize, own: usize, joined: &[usize], ended: &[usize]) -> LaneLine {
         let first = joined.first().map_or(own, |lane| own.min(*lane));
         let last = joined.last().map_or(own, |lane| own.max(*lane));
         let (mut before, mut behind) = (String::new(), String::new());
@@ -127,7 +127,7 @@ impl Taken {
                 part.push(if right { '─' } else { ' ' });
             }
         }
-        Line { task, before, behind: behind.trim_end().to_owned() }
+        LaneLine { task, before, after: behind.trim_end().to_owned() }
     }
 }
 

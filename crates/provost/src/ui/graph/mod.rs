@@ -9,21 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     paint::{Paint, Tone},
     screen::Screen,
-    table::{Fit, Table},
-    text::clean,
+    table::{ColumnFit, Table},
+    text::escape_line,
 };
 
 /// The maximum width of the lines if the terminal's width is unknown.
-const MAX_LINES: usize = 40;
+const MAX_LINES_WIDTH: usize = 40;
 
 /// The lines take at most one part in this many of the terminal's width.
-const PART_FOR_LINES: usize = 3;
+const LINES_DIVISOR: usize = 3;
 
 /// A graph with more tasks than this is drawn only if its lines are narrow.
-const LONG: usize = 30;
+const LONG_GRAPH: usize = 30;
 
 /// The maximum width of the lines of a long graph.
-const MAX_LINES_OF_LONG: usize = 16;
+const MAX_LONG_LINES_WIDTH: usize = 16;
 
 /// How many dependencies of a listed task are named.
 const MAX_NAMED: usize = 4;
@@ -33,7 +33,7 @@ const MAX_REDUCED: usize = 1_000;
 
 /// A drawn task. Its texts are untrusted.
 #[derive(Clone, Debug)]
-pub(crate) struct GraphRow {
+pub(crate) struct GraphTaskRow {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) after: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct GraphRow {
 
 /// How much of a graph is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum GraphExtent {
     Whole,
     /// In a large graph, finished tasks and those that wait longest are only counted.
     Folded,
@@ -54,85 +54,87 @@ pub(crate) enum Extent {
 pub(crate) fn graph_lines(
     paint: Paint,
     screen: Screen,
-    rows: &[GraphRow],
-    extent: Extent,
+    rows: &[GraphTaskRow],
+    extent: GraphExtent,
 ) -> Vec<String> {
-    let after = links(rows);
+    let after = dependency_links(rows);
     let shown = match extent {
-        Extent::Whole => fold::Shown { tasks: (0..rows.len()).collect(), done: 0, waiting: 0 },
-        Extent::Folded => fold::folded(&rows.iter().map(kind).collect::<Vec<_>>(), &after),
+        GraphExtent::Whole => {
+            fold::VisibleTasks { tasks: (0..rows.len()).collect(), done: 0, waiting: 0 }
+        }
+        GraphExtent::Folded => fold::fold(&rows.iter().map(classify).collect::<Vec<_>>(), &after),
     };
-    let rows: Vec<&GraphRow> = shown.tasks.iter().map(|task| &rows[*task]).collect();
-    let after = reduced(&among(&after, &shown.tasks));
-    let room = screen.columns().map_or(MAX_LINES, |columns| columns / PART_FOR_LINES);
-    let room = if rows.len() > LONG { room.min(MAX_LINES_OF_LONG) } else { room };
+    let rows: Vec<&GraphTaskRow> = shown.tasks.iter().map(|task| &rows[*task]).collect();
+    let after = remove_transitive(&subset_links(&after, &shown.tasks));
+    let room = screen.columns().map_or(MAX_LINES_WIDTH, |columns| columns / LINES_DIVISOR);
+    let room = if rows.len() > LONG_GRAPH { room.min(MAX_LONG_LINES_WIDTH) } else { room };
     let drawn = match lanes::draw(&after, room) {
-        Some(lanes) => drawn(paint, screen, &rows, &lanes),
-        None => listed(paint, screen, &rows, &after),
+        Some(lanes) => draw_lines(paint, screen, &rows, &lanes),
+        None => list_lines(paint, screen, &rows, &after),
     };
-    let count = |kind: Kind, count: usize, what: &str| {
+    let count = |kind: TaskMark, count: usize, what: &str| {
         let text = format!("{} {count} {what}", kind.mark());
         (count > 0).then(|| paint.paint(kind.tone(), &text))
     };
-    let done = count(Kind::Done, shown.done, "done");
+    let done = count(TaskMark::Done, shown.done, "done");
     done.into_iter()
         .chain(drawn)
-        .chain(count(Kind::Waiting, shown.waiting, "more waiting"))
+        .chain(count(TaskMark::Waiting, shown.waiting, "more waiting"))
         .collect()
 }
 
 /// The meaning of a state in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TaskMark {
     Waiting,
     Live,
     /// It needs the user, or has a problem that can be fixed.
-    Asks,
+    NeedsUser,
     Done,
     Failed,
     Dropped,
 }
 
-impl Kind {
+impl TaskMark {
     fn mark(self) -> char {
         match self {
-            Kind::Waiting => '○',
-            Kind::Live => '●',
-            Kind::Asks => '?',
-            Kind::Done => '✓',
-            Kind::Failed => '✗',
-            Kind::Dropped => '×',
+            TaskMark::Waiting => '○',
+            TaskMark::Live => '●',
+            TaskMark::NeedsUser => '?',
+            TaskMark::Done => '✓',
+            TaskMark::Failed => '✗',
+            TaskMark::Dropped => '×',
         }
     }
 
     fn tone(self) -> Tone {
         match self {
-            Kind::Waiting | Kind::Dropped => Tone::Dim,
-            Kind::Live => Tone::Live,
-            Kind::Asks => Tone::Warn,
-            Kind::Done => Tone::Good,
-            Kind::Failed => Tone::Bad,
+            TaskMark::Waiting | TaskMark::Dropped => Tone::Dim,
+            TaskMark::Live => Tone::Live,
+            TaskMark::NeedsUser => Tone::Warn,
+            TaskMark::Done => Tone::Good,
+            TaskMark::Failed => Tone::Bad,
         }
     }
 }
 
 /// Classifies a state. An unknown state counts as active, so that it is shown and not folded.
-fn kind(row: &GraphRow) -> Kind {
+fn classify(row: &GraphTaskRow) -> TaskMark {
     match row.state.as_str() {
-        "" | "planned" | "waiting" | "ready" => Kind::Waiting,
-        "needs_input" | "stalled" | "lost" | "ended_unclaimed" => Kind::Asks,
-        "succeeded" | "completed" | "accepted" | "done" | "merged" => Kind::Done,
-        "failed" | "disputed" => Kind::Failed,
-        "cancelled" | "superseded" | "skipped" | "stopped" => Kind::Dropped,
-        _ => Kind::Live,
+        "" | "planned" | "waiting" | "ready" => TaskMark::Waiting,
+        "needs_input" | "stalled" | "lost" | "ended_unclaimed" => TaskMark::NeedsUser,
+        "succeeded" | "completed" | "accepted" | "done" | "merged" => TaskMark::Done,
+        "failed" | "disputed" => TaskMark::Failed,
+        "cancelled" | "superseded" | "skipped" | "stopped" => TaskMark::Dropped,
+        _ => TaskMark::Live,
     }
 }
 
 /// Returns the indexes of each task's dependencies. Unknown and later tasks are left out, because
 /// validating a plan is not the drawing's job.
-fn links(rows: &[GraphRow]) -> Vec<Vec<usize>> {
+fn dependency_links(rows: &[GraphTaskRow]) -> Vec<Vec<usize>> {
     let mut seen = BTreeMap::new();
-    let of = |(no, row): (usize, &GraphRow)| {
+    let of = |(no, row): (usize, &GraphTaskRow)| {
         let after: BTreeSet<usize> =
             row.after.iter().filter_map(|on| seen.get(on.as_str()).copied()).collect();
         seen.insert(row.id.clone(), no);
@@ -142,7 +144,7 @@ fn links(rows: &[GraphRow]) -> Vec<Vec<usize>> {
 }
 
 /// Returns the links between the kept tasks, by their new indexes.
-fn among(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
+fn subset_links(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
     let places: BTreeMap<usize, usize> =
         kept.iter().enumerate().map(|(no, task)| (*task, no)).collect();
     let known =
@@ -151,7 +153,7 @@ fn among(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// Removes transitive links: a task after `b`, which is after `a`, is after `a` anyway.
-fn reduced(after: &[Vec<usize>]) -> Vec<Vec<usize>> {
+fn remove_transitive(after: &[Vec<usize>]) -> Vec<Vec<usize>> {
     if after.len() > MAX_REDUCED {
         return after.to_vec();
     }
@@ -177,84 +179,95 @@ fn layers(after: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// Draws the lines, with the tasks in a table beside them.
-fn drawn(paint: Paint, screen: Screen, rows: &[&GraphRow], lanes: &lanes::Lanes) -> Vec<String> {
+fn draw_lines(
+    paint: Paint,
+    screen: Screen,
+    rows: &[&GraphTaskRow],
+    lanes: &lanes::Lanes,
+) -> Vec<String> {
     let gap = 1;
     let width = lanes.width + gap;
     let noted = rows.iter().any(|row| !row.note.is_empty());
-    let mut head = vec![("TASK", Fit::Whole), ("STATE", Fit::Whole), ("TITLE", Fit::Start)];
-    head.extend(noted.then_some(("NOTE", Fit::Start)));
-    let mut table = Table::new(&head).sparing(&["TITLE", "NOTE"]);
+    let mut head =
+        vec![("TASK", ColumnFit::Whole), ("STATE", ColumnFit::Whole), ("TITLE", ColumnFit::Start)];
+    head.extend(noted.then_some(("NOTE", ColumnFit::Start)));
+    let mut table = Table::new(&head).with_optional(&["TITLE", "NOTE"]);
     for line in &lanes.lines {
         let row = rows[line.task];
-        table.row([named(row), stated(row), titled(row), noted_of(row)]);
+        table.row([id_cell(row), state_cell(row), title_cell(row), note_cell(row)]);
     }
-    let mut beside = table.lines(paint, screen.beside(width)).into_iter();
+    let mut beside = table.lines(paint, screen.narrowed_by(width)).into_iter();
     let head = beside.next().map(|head| format!("{}{head}", " ".repeat(width)));
     let lines = lanes.lines.iter().zip(beside).map(|(line, text)| {
-        let kind = kind(rows[line.task]);
-        let before = strokes(paint, &line.before);
+        let kind = classify(rows[line.task]);
+        let before = paint_strokes(paint, &line.before);
         let mark = paint.paint(kind.tone(), &kind.mark().to_string());
-        let behind = strokes(paint, &line.behind);
+        let behind = paint_strokes(paint, &line.after);
         format!("{before}{mark}{behind}{}{text}", " ".repeat(width - line.width()))
     });
     head.into_iter().chain(lines).collect()
 }
 
 /// Lists the tasks by layers, with the names of their dependencies.
-fn listed(paint: Paint, screen: Screen, rows: &[&GraphRow], after: &[Vec<usize>]) -> Vec<String> {
+fn list_lines(
+    paint: Paint,
+    screen: Screen,
+    rows: &[&GraphTaskRow],
+    after: &[Vec<usize>],
+) -> Vec<String> {
     let (mark_width, layers) = (2, layers(after));
     let head = [
-        ("STEP", Fit::Whole),
-        ("TASK", Fit::Whole),
-        ("STATE", Fit::Whole),
-        ("AFTER", Fit::Start),
-        ("TITLE", Fit::Start),
-        ("NOTE", Fit::Start),
+        ("STEP", ColumnFit::Whole),
+        ("TASK", ColumnFit::Whole),
+        ("STATE", ColumnFit::Whole),
+        ("AFTER", ColumnFit::Start),
+        ("TITLE", ColumnFit::Start),
+        ("NOTE", ColumnFit::Start),
     ];
     let noted = rows.iter().any(|row| !row.note.is_empty());
     let head = &head[..head.len() - usize::from(!noted)];
-    let mut table = Table::new(head).sparing(&["TITLE", "NOTE", "STEP"]);
+    let mut table = Table::new(head).with_optional(&["TITLE", "NOTE", "STEP"]);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|task| layers[*task]);
     for task in &order {
         let (row, step) = (rows[*task], (Tone::Dim, (layers[*task] + 1).to_string()));
-        let after = (Tone::Dim, waits_for(rows, &after[*task]));
-        table.row([step, named(row), stated(row), after, titled(row), noted_of(row)]);
+        let after = (Tone::Dim, dependency_names(rows, &after[*task]));
+        table.row([step, id_cell(row), state_cell(row), after, title_cell(row), note_cell(row)]);
     }
-    let mut beside = table.lines(paint, screen.beside(mark_width)).into_iter();
+    let mut beside = table.lines(paint, screen.narrowed_by(mark_width)).into_iter();
     let head = beside.next().map(|head| format!("{}{head}", " ".repeat(mark_width)));
     let lines = order.iter().zip(beside).map(|(task, text)| {
-        let kind = kind(rows[*task]);
+        let kind = classify(rows[*task]);
         format!("{} {text}", paint.paint(kind.tone(), &kind.mark().to_string()))
     });
     head.into_iter().chain(lines).collect()
 }
 
-fn waits_for(rows: &[&GraphRow], after: &[usize]) -> String {
-    let names = after.iter().take(MAX_NAMED).map(|on| clean(&rows[*on].id));
+fn dependency_names(rows: &[&GraphTaskRow], after: &[usize]) -> String {
+    let names = after.iter().take(MAX_NAMED).map(|on| escape_line(&rows[*on].id));
     let more = after.len().saturating_sub(MAX_NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
     names.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-fn named(row: &GraphRow) -> (Tone, String) {
-    (Tone::Bold, clean(&row.id))
+fn id_cell(row: &GraphTaskRow) -> (Tone, String) {
+    (Tone::Bold, escape_line(&row.id))
 }
 
-fn stated(row: &GraphRow) -> (Tone, String) {
-    (kind(row).tone(), clean(&row.state.replace('_', " ")))
+fn state_cell(row: &GraphTaskRow) -> (Tone, String) {
+    (classify(row).tone(), escape_line(&row.state.replace('_', " ")))
 }
 
-fn titled(row: &GraphRow) -> (Tone, String) {
-    (Tone::Plain, clean(&row.title))
+fn title_cell(row: &GraphTaskRow) -> (Tone, String) {
+    (Tone::Plain, escape_line(&row.title))
 }
 
-fn noted_of(row: &GraphRow) -> (Tone, String) {
-    (Tone::Dim, clean(&row.note))
+fn note_cell(row: &GraphTaskRow) -> (Tone, String) {
+    (Tone::Dim, escape_line(&row.note))
 }
 
 /// Paints strokes, but not blanks.
-fn strokes(paint: Paint, text: &str) -> String {
+fn paint_strokes(paint: Paint, text: &str) -> String {
     if text.trim().is_empty() { text.to_owned() } else { paint.paint(Tone::Dim, text) }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
-fn row(id: &str, after: &[&str], state: &str) -> GraphRow {
-    GraphRow {
+fn row(id: &str, after: &[&str], state: &str) -> GraphTaskRow {
+    GraphTaskRow {
         id: id.to_owned(),
         title: format!("Title of {id}"),
         after: after.iter().map(|on| (*on).to_owned()).collect(),
@@ -11,7 +11,7 @@ fn row(id: &str, after: &[&str], state: &str) -> GraphRow {
 }
 
 /// Waiting tasks, each after the one `back` places before it.
-fn strands(count: usize, back: usize) -> Vec<GraphRow> {
+fn strands(count: usize, back: usize) -> Vec<GraphTaskRow> {
     let name = |no: usize| format!("t{no}");
     let before = |no: usize| no.checked_sub(back).map(name);
     let task = |no: usize| {
@@ -20,12 +20,12 @@ fn strands(count: usize, back: usize) -> Vec<GraphRow> {
     (0..count).map(task).collect()
 }
 
-fn shown(rows: &[GraphRow], columns: usize) -> String {
-    graph_lines(Paint::OFF, Screen::of(columns), rows, Extent::Folded).join("\n")
+fn shown(rows: &[GraphTaskRow], columns: usize) -> String {
+    graph_lines(Paint::OFF, Screen::with_columns(columns), rows, GraphExtent::Folded).join("\n")
 }
 
 #[test]
-fn one_task() {
+fn renders_one_task() {
     insta::assert_snapshot!(shown(&[row("parser", &[], "working")], 80), @"
       TASK    STATE    TITLE
     ● parser  working  Title of parser
@@ -33,7 +33,7 @@ fn one_task() {
 }
 
 #[test]
-fn a_chain() {
+fn renders_chain() {
     let rows = [
         row("format", &[], "succeeded"),
         row("parser", &["format"], "working"),
@@ -48,7 +48,7 @@ fn a_chain() {
 }
 
 #[test]
-fn a_diamond() {
+fn renders_diamond() {
     let mut rows = [
         row("format", &[], "succeeded"),
         row("parser", &["format"], "needs_input"),
@@ -73,7 +73,7 @@ fn a_diamond() {
 }
 
 #[test]
-fn two_chains_that_have_nothing_to_do_with_each_other() {
+fn renders_unrelated_chains() {
     let rows = [
         row("a1", &[], "succeeded"),
         row("b1", &[], "failed"),
@@ -96,7 +96,7 @@ fn two_chains_that_have_nothing_to_do_with_each_other() {
 }
 
 #[test]
-fn a_fan() {
+fn renders_fan_out_and_join() {
     let names: Vec<String> = (1..=12).map(|no| format!("part-{no}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rows = vec![row("root", &[], "succeeded")];
@@ -123,7 +123,7 @@ fn a_fan() {
 
 /// The merge of one task goes left, across an unrelated task, and one link is transitive.
 #[test]
-fn lines_that_cross() {
+fn renders_crossing_lines() {
     let rows = [
         row("a", &[], "succeeded"),
         row("b", &["a"], "succeeded"),
@@ -150,7 +150,7 @@ fn lines_that_cross() {
 }
 
 /// Five layers of twelve tasks, each after some of the layer before. The first two layers are finished.
-fn sixty() -> Vec<GraphRow> {
+fn sixty() -> Vec<GraphTaskRow> {
     let name = |layer: usize, no: usize| format!("l{layer}-{no:02}");
     let task = |no: usize| {
         let (layer, at) = (no / 12, no % 12);
@@ -164,7 +164,7 @@ fn sixty() -> Vec<GraphRow> {
 }
 
 #[test]
-fn sixty_tasks() {
+fn renders_sixty_tasks() {
     insta::assert_snapshot!(shown(&sixty(), 100), @"
     ✓ 24 done
       STEP  TASK   STATE    AFTER                TITLE
@@ -205,12 +205,12 @@ fn sixty_tasks() {
     ○ 3     l4-10  waiting  l3-10, l3-11         Title of l4-10
     ○ 3     l4-11  waiting  l3-00, l3-04, l3-11  Title of l4-11
     ");
-    let whole = graph_lines(Paint::OFF, Screen::of(100), &sixty(), Extent::Whole);
+    let whole = graph_lines(Paint::OFF, Screen::with_columns(100), &sixty(), GraphExtent::Whole);
     assert_eq!(whole.len(), 61, "a head and every task");
 }
 
 #[test]
-fn a_fan_that_is_too_wide_is_listed() {
+fn wide_fan_is_listed() {
     let mut rows = strands(13, 20);
     let all: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     rows.push(row("join", &all.iter().map(String::as_str).collect::<Vec<_>>(), "waiting"));
@@ -225,7 +225,7 @@ fn a_fan_that_is_too_wide_is_listed() {
 }
 
 #[test]
-fn what_needs_a_look_is_never_folded() {
+fn tasks_that_need_attention_are_not_folded() {
     let state = |no: usize| match no {
         0..300 => "succeeded",
         450 => "failed",
@@ -235,7 +235,7 @@ fn what_needs_a_look_is_never_folded() {
     };
     let mut rows = strands(500, 10);
     rows.iter_mut().enumerate().for_each(|(no, row)| row.state = state(no).to_owned());
-    let lines = graph_lines(Paint::OFF, Screen::of(100), &rows, Extent::Folded);
+    let lines = graph_lines(Paint::OFF, Screen::with_columns(100), &rows, GraphExtent::Folded);
     assert_eq!(lines.first().map(String::as_str), Some("✓ 300 done"));
     assert_eq!(lines.last().map(String::as_str), Some("○ 120 more waiting"));
     assert_eq!(lines.len(), 83, "two counts, a head and eighty tasks");
@@ -245,7 +245,7 @@ fn what_needs_a_look_is_never_folded() {
 }
 
 #[test]
-fn no_text_drives_the_terminal_and_no_line_is_wider_than_it() {
+fn lines_are_escaped_and_fit_the_terminal() {
     let mut rows = sixty();
     for row in &mut rows {
         row.title = "\u{1b}[2J\u{202e}日本語\n".repeat(9);
@@ -254,8 +254,8 @@ fn no_text_drives_the_terminal_and_no_line_is_wider_than_it() {
     rows[30].id = "\u{1b}]0;x\u{7}".to_owned();
     rows[31].state = "\u{9b}31m".to_owned();
     for columns in [40, 60, 80, 120, 200] {
-        for extent in [Extent::Whole, Extent::Folded] {
-            for line in graph_lines(Paint::OFF, Screen::of(columns), &rows, extent) {
+        for extent in [GraphExtent::Whole, GraphExtent::Folded] {
+            for line in graph_lines(Paint::OFF, Screen::with_columns(columns), &rows, extent) {
                 assert!(!line.chars().any(char::is_control), "{line:?}");
                 let width = crate::ui::text::width(&line);
                 assert!(width <= columns, "{width} of {columns}: {line}");
@@ -265,7 +265,7 @@ fn no_text_drives_the_terminal_and_no_line_is_wider_than_it() {
 }
 
 #[test]
-fn what_is_no_valid_plan_is_drawn_all_the_same() {
+fn invalid_plan_is_still_drawn() {
     let rows = [
         row("a", &["b", "a", "none"], "waiting"),
         row("b", &["a", "a"], "waiting"),
@@ -276,13 +276,13 @@ fn what_is_no_valid_plan_is_drawn_all_the_same() {
 }
 
 #[test]
-fn ten_thousand_tasks_are_drawn() {
+fn renders_ten_thousand_tasks() {
     let mut fan = strands(9_999, 10_000);
     let all: Vec<String> = fan.iter().map(|row| row.id.clone()).collect();
     fan.push(row("join", &all.iter().map(String::as_str).collect::<Vec<_>>(), "waiting"));
     for rows in [strands(10_000, 1), strands(10_000, 500), fan] {
-        let lines = |extent| graph_lines(Paint::OFF, Screen::ENDLESS, &rows, extent).len();
-        assert_eq!(lines(Extent::Whole), 10_001, "a head and every task");
-        assert_eq!(lines(Extent::Folded), 82, "a head, eighty tasks and a count");
+        let lines = |extent| graph_lines(Paint::OFF, Screen::UNLIMITED, &rows, extent).len();
+        assert_eq!(lines(GraphExtent::Whole), 10_001, "a head and every task");
+        assert_eq!(lines(GraphExtent::Folded), 82, "a head, eighty tasks and a count");
     }
 }

@@ -5,11 +5,11 @@
 
 use std::fs;
 
-use provost_testkit::harness::{COMMIT_PLACES, Crash, eventually};
+use provost_testkit::harness::{COMMIT_FAILPOINTS, Crash, eventually};
 use serde_json::{Value, json};
 
-use super::kit::{ASKS, FINDING, review, triage, work};
-use crate::kit::Stage;
+use super::kit::{COLOUR_QUESTION, FINDING, review_thread, triage_thread, work_thread};
+use crate::kit::CodexEnv;
 
 /// Number of crash points tried, unless all are.
 const SUBSET: usize = 3;
@@ -21,11 +21,11 @@ const UNREACHABLE: i32 = 6;
 const VARYING: [&str; 6] = ["at", "commit", "receipts", "request", "session", "spec"];
 
 #[test]
-fn a_run_of_every_stage_ends_the_same_whenever_the_daemon_dies() {
-    let Some((undisturbed, commits)) = play(None) else { return };
+fn full_run_has_same_outcome_when_daemon_dies() {
+    let Some((undisturbed, commits)) = play_run(None) else { return };
     let mut died = 0;
-    for crash in Crash::some(commits, &COMMIT_PLACES, SUBSET) {
-        let Some((disturbed, deaths)) = play(Some(&crash)) else { return };
+    for crash in Crash::sample(commits, &COMMIT_FAILPOINTS, SUBSET) {
+        let Some((disturbed, deaths)) = play_run(Some(&crash)) else { return };
         assert_eq!(disturbed, undisturbed, "with {crash}");
         died += deaths;
     }
@@ -33,19 +33,26 @@ fn a_run_of_every_stage_ends_the_same_whenever_the_daemon_dies() {
 }
 
 /// Plays the run. Returns its events, and the number of commits without a crash, or of daemon deaths with one.
-fn play(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
-    let scenario = [triage(ASKS), work("echo hello > greeting.txt"), review(FINDING)].concat();
-    let stage = Stage::new(&scenario)?;
+fn play_run(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
+    let scenario = [
+        triage_thread(COLOUR_QUESTION),
+        work_thread("echo hello > greeting.txt"),
+        review_thread(FINDING),
+    ]
+    .concat();
+    let stage = CodexEnv::new(&scenario)?;
     let (checks, hooks) = (stage.root().join("checks.log"), stage.root().join("hooks.log"));
     let hook = |name: &str| format!("\"run.{name}\" = \"echo {name} >> {}\"\n", hooks.display());
     let names = ["opened", "question", "findings", "succeeded", "completed", "failed", "cancelled"];
     stage.configure(&format!("[hooks]\n{}", names.map(hook).concat()));
     let mut first = stage.daemon().start(crash);
-    let id =
-        open(&stage, &format!("grep -q hello greeting.txt && echo run >> {}", checks.display()));
-    let row = stage.sealed(&id);
+    let id = open_run(
+        &stage,
+        &format!("grep -q hello greeting.txt && echo run >> {}", checks.display()),
+    );
+    let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
-    let events = settled(&stage, &id);
+    let events = settled_events(&stage, &id);
 
     let hooks_run = fs::read_to_string(&hooks).unwrap();
     let mut hooks_run: Vec<&str> = hooks_run.lines().collect();
@@ -58,14 +65,14 @@ fn play(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
     stage.model.assert_all_as_scripted();
 
     let deaths = u64::from(first.try_wait().unwrap().is_some());
-    let counted = if crash.is_none() { commits(&stage) } else { deaths };
+    let counted = if crash.is_none() { count_commits(&stage) } else { deaths };
     stage.provost(&["daemon", "stop"]).ok();
     first.wait().unwrap();
     Some((events, counted))
 }
 
 /// Opens the run exactly once, even if daemons die meanwhile.
-fn open(stage: &Stage, check: &str) -> String {
+fn open_run(stage: &CodexEnv, check: &str) -> String {
     let answers = stage.root().join("answers.json");
     fs::write(&answers, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#).unwrap();
     let given = ["--answers", answers.to_str().unwrap(), "--land", "merge", "--check", check];
@@ -79,7 +86,7 @@ fn open(stage: &Stage, check: &str) -> String {
 }
 
 /// Waits for the run's hooks and its report card, and returns its other events without the varying fields.
-fn settled(stage: &Stage, id: &str) -> Vec<String> {
+fn settled_events(stage: &CodexEnv, id: &str) -> Vec<String> {
     let after = |event: &Value| {
         ["run.hook_finished", "run.card_written"].iter().any(|kind| event["kind"] == *kind)
     };
@@ -93,22 +100,22 @@ fn settled(stage: &Stage, id: &str) -> Vec<String> {
         if ended >= 4 { Ok(events) } else { Err(stage.provost(&["status", id])) }
     });
     let rest = events.iter().filter(|event| !after(event));
-    rest.map(|event| format!("{} {}", event["kind"], normal(&event["data"]))).collect()
+    rest.map(|event| format!("{} {}", event["kind"], normalize(&event["data"]))).collect()
 }
 
-fn normal(value: &Value) -> Value {
+fn normalize(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(name, _)| !VARYING.contains(&name.as_str()));
-            Value::Object(kept.map(|(name, value)| (name.clone(), normal(value))).collect())
+            Value::Object(kept.map(|(name, value)| (name.clone(), normalize(value))).collect())
         }
-        Value::Array(items) => items.iter().map(normal).collect(),
+        Value::Array(items) => items.iter().map(normalize).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
 /// Returns a lower bound for the number of commits: events of one commit share a timestamp.
-fn commits(stage: &Stage) -> u64 {
+fn count_commits(stage: &CodexEnv) -> u64 {
     let lines = stage.provost(&["ledger", "export"]).ok().json_lines();
     let moment = |line: &Value| line["record"]["mono_ms"].as_u64();
     let moments: std::collections::BTreeSet<u64> = lines.iter().filter_map(moment).collect();

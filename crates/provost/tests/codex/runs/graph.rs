@@ -6,11 +6,11 @@ use std::fs;
 use provost_testkit::{harness::eventually, story::shop};
 use serde_json::Value;
 
-use crate::kit::Stage;
+use crate::kit::CodexEnv;
 
 #[test]
-fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_proved() {
-    let Some(stage) = Stage::new(&shop::scenario()) else { return };
+fn r18_r21_e20_spec_is_planned_merged_and_verified() {
+    let Some(stage) = CodexEnv::new(&shop::scenario()) else { return };
     for (name, text) in shop::FILES {
         stage.repo.write(name, text);
     }
@@ -53,7 +53,7 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     }
     let states = |wanted: &[(&str, &str)]| {
         wait_tasks(&stage, &id, |tasks| {
-            wanted.iter().all(|(id, state)| state_of(tasks, id) == *state)
+            wanted.iter().all(|(id, state)| task_state(tasks, id) == *state)
         })
     };
     let working = shop::PARALLEL.map(|task| (task, "working"));
@@ -75,7 +75,7 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     wait_graph(&stage, &id, |graph| graph["queue"]["waiting"].as_array().unwrap().len() == 2);
     fs::remove_file(&gate).unwrap();
 
-    let row = stage.run_sealed(&id);
+    let row = stage.wait_run_sealed(&id);
     assert_eq!((&row["state"], &row["proved"]), (&"succeeded".into(), &true.into()), "{row:#}");
     assert_eq!(row["landing"]["merged"], true, "{row:#}");
     assert_eq!(row["tasks"]["merged"], 7, "{row:#}");
@@ -89,33 +89,33 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
         (&1.into(), &1.into()),
         "{graph:#}"
     );
-    every_commit_passes(&stage, &row, &check);
-    every_task_saw_the_answer(&stage);
-    let card = stage.card(&id);
+    assert_every_commit_passes(&stage, &row, &check);
+    assert_every_task_saw_answer(&stage);
+    let card = stage.wait_report_card(&id);
     for part in ["shop", shop::QUESTION, shop::ANSWER, "check.sh"] {
         assert!(card.contains(part), "{part} is not in {card}");
     }
     stage.model.assert_all_as_scripted();
 }
 
-fn wait_graph(stage: &Stage, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+fn wait_graph(stage: &CodexEnv, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
     eventually("the graph has the expected state", || {
         let graph = stage.provost(&["graph", id, "--json"]).ok().json()["graph"].clone();
         if holds(&graph) { Ok(graph) } else { Err(format!("{graph:#}")) }
     })
 }
 
-fn wait_tasks(stage: &Stage, id: &str, holds: impl Fn(&[Value]) -> bool) {
+fn wait_tasks(stage: &CodexEnv, id: &str, holds: impl Fn(&[Value]) -> bool) {
     wait_graph(stage, id, |graph| holds(graph["tasks"].as_array().unwrap()));
 }
 
-fn state_of<'a>(tasks: &'a [Value], id: &str) -> &'a str {
+fn task_state<'a>(tasks: &'a [Value], id: &str) -> &'a str {
     tasks.iter().find(|task| task["id"] == id).unwrap()["state"].as_str().unwrap()
 }
 
 /// The branch was never red: each first-parent commit passes the check.
 #[track_caller]
-fn every_commit_passes(stage: &Stage, row: &Value, check: &str) {
+fn assert_every_commit_passes(stage: &CodexEnv, row: &Value, check: &str) {
     let base = row["base"].as_str().unwrap();
     let listed = stage.repo.git(&["rev-list", "--first-parent", &format!("{base}..main")]);
     assert!(listed.lines().count() >= 7, "{listed}");
@@ -137,7 +137,7 @@ fn every_commit_passes(stage: &Stage, row: &Value, check: &str) {
 }
 
 #[track_caller]
-fn every_task_saw_the_answer(stage: &Stage) {
+fn assert_every_task_saw_answer(stage: &CodexEnv) {
     let requests = stage.model.requests();
     let decided = format!("Decided: {}", shop::ANSWER);
     for task in ["money", "cart", "tax", "stock", "labels", "help", "receipt"] {

@@ -1,12 +1,12 @@
 //! Fixtures for runs: the conversations of their stages, and queries on runs.
 
-use provost_testkit::harness::{Output, eventually};
+use provost_testkit::harness::{ProgramOutput, eventually};
 use serde_json::Value;
 
-use crate::kit::Stage;
+use crate::kit::CodexEnv;
 
 /// A thread with these responses in its first turn and its result in the second.
-fn thread(responses: &str, result: &str) -> String {
+fn thread_with_result(responses: &str, result: &str) -> String {
     let message = format!("{{ message = '{result}' }}");
     format!(
         "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{message}], usage = {{ input = 100, output = 10 }} }}] }},\n]\n"
@@ -14,31 +14,31 @@ fn thread(responses: &str, result: &str) -> String {
 }
 
 /// A question with an id, as triage asks it.
-pub(crate) const ASKS: &str = r#"
+pub(crate) const COLOUR_QUESTION: &str = r#"
     { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
     { items = [{ message = "I see." }] },"#;
 
 /// Responses of a turn that changes nothing.
-pub(crate) const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
+pub(crate) const NO_CHANGE: &str = r#"    { items = [{ message = "I have looked." }] },"#;
 
 /// A triage thread with these responses before its result.
-pub(crate) fn triage(responses: &str) -> String {
-    thread(
+pub(crate) fn triage_thread(responses: &str) -> String {
+    thread_with_result(
         responses,
         r#"{"status":"completed","summary":"read","understanding":"a greeting is to be written","needs_plan":false}"#,
     )
 }
 
 /// Work that runs a command and claims completion.
-pub(crate) fn work(command: &str) -> String {
+pub(crate) fn work_thread(command: &str) -> String {
     let responses = format!(
         "    {{ items = [{{ shell = {command:?} }}], usage = {{ input = 100, output = 10 }} }},\n    {{ items = [{{ message = \"Done.\" }}] }},"
     );
-    thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
+    thread_with_result(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
 
 /// Work that runs a command and blocks on hold `door`. Once resumed, it claims completion.
-pub(crate) fn held_work(command: &str) -> String {
+pub(crate) fn work_until_resumed(command: &str) -> String {
     let begins = format!(
         "  {{ response = [\n    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},\n  ] }},\n"
     );
@@ -49,15 +49,15 @@ pub(crate) fn held_work(command: &str) -> String {
 }
 
 /// Work that runs a command, blocks on hold `door` and claims completion.
-pub(crate) fn waiting_work(command: &str) -> String {
+pub(crate) fn work_after_hold(command: &str) -> String {
     let responses = format!(
         "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},"
     );
-    thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
+    thread_with_result(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
 
 /// Appends to a thread a turn that runs a command, and its result.
-pub(crate) fn then(first: &str, command: &str) -> String {
+pub(crate) fn with_rework_turn(first: &str, command: &str) -> String {
     let more = format!(
         "  {{ response = [{{ items = [{{ shell = {command:?} }}] }}, {{ items = [{{ message = \"Fixed.\" }}] }}] }},\n"
     );
@@ -66,33 +66,33 @@ pub(crate) fn then(first: &str, command: &str) -> String {
 }
 
 /// A thread that blocks on hold `door`.
-pub(crate) const HELD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ hold = \"door\" }, { message = \"Done.\" }] }] }]\n";
+pub(crate) const HELD_THREAD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ hold = \"door\" }, { message = \"Done.\" }] }] }]\n";
 
 /// A review with these findings.
-pub(crate) fn review(findings: &str) -> String {
-    review_after(SAYS, findings)
+pub(crate) fn review_thread(findings: &str) -> String {
+    review_thread_after(NO_CHANGE, findings)
 }
 
 /// A review with these responses before its findings.
-pub(crate) fn review_after(responses: &str, findings: &str) -> String {
+pub(crate) fn review_thread_after(responses: &str, findings: &str) -> String {
     let result =
         format!(r#"{{"status":"completed","summary":"reviewed","findings":[{findings}]}}"#);
-    thread(responses, &result)
+    thread_with_result(responses, &result)
 }
 
 /// A review that runs a command to fix its finding.
-pub(crate) fn repair(command: &str) -> String {
+pub(crate) fn fixing_review(command: &str) -> String {
     let responses = format!(
         "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ message = \"Fixed.\" }}] }},"
     );
     let finding = FINDING.replace(r#""repaired":false"#, r#""repaired":true"#);
     let result = format!(r#"{{"status":"completed","summary":"fixed","findings":[{finding}]}}"#);
-    thread(&responses, &result)
+    thread_with_result(&responses, &result)
 }
 
 pub(crate) const FINDING: &str = r#"{"title":"No newline","detail":"the file ends without one","severity":"low","file":"greeting.txt","line":1,"repaired":false}"#;
 
-impl Stage {
+impl CodexEnv {
     /// Opens a detached run and returns its id.
     #[track_caller]
     pub(crate) fn run_detached(&self, arguments: &[&str]) -> String {
@@ -100,7 +100,7 @@ impl Stage {
         opened.ok().json()["id"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> ProgramOutput {
         let all = [&["run"], arguments].concat();
         self.home.provost_in(self.repo.path(), &all)
     }
@@ -119,13 +119,13 @@ impl Stage {
     }
 
     #[track_caller]
-    pub(crate) fn run_sealed(&self, id: &str) -> Value {
+    pub(crate) fn wait_run_sealed(&self, id: &str) -> Value {
         self.wait_run(id, |row| row["sealed"] == true)
     }
 
     /// Waits for the report card, which is written after the outcome is sealed.
     #[track_caller]
-    pub(crate) fn card(&self, id: &str) -> String {
+    pub(crate) fn wait_report_card(&self, id: &str) -> String {
         eventually("the report card", || {
             let card = self.home.provost(&["report-card", id]);
             if card.code() == Some(0) { Ok(card.stdout) } else { Err(card) }

@@ -1,14 +1,14 @@
 //! Runs: real Codex takes a goal through its stages to an outcome.
 
-mod cancelled;
+mod cancellation;
 mod crash;
+mod end_to_end;
+mod final_review;
 mod graph;
+mod invalid_runs;
 mod kit;
-mod landed;
-mod permitted;
-mod planned;
-mod pulled;
-mod refused;
-mod repaired;
+mod landing;
+mod planning;
+mod pull_requests;
+mod stage_permissions;
 mod unattended;
-mod whole;

@@ -1,13 +1,16 @@
 //! Runs that ask no questions, and runs whose answers were given in advance.
 
-use super::kit::{ASKS, triage, work};
-use crate::kit::Stage;
+use super::kit::{COLOUR_QUESTION, triage_thread, work_thread};
+use crate::kit::CodexEnv;
 
 const WORK: &str = "echo hello > greeting.txt";
 
 #[test]
-fn r21_answers_given_beforehand_are_used_and_told_and_nobody_is_asked() {
-    let Some(stage) = Stage::new(&[triage(ASKS), work(WORK)].concat()) else { return };
+fn r21_predefined_answers_are_used_unasked() {
+    let Some(stage) = CodexEnv::new(&[triage_thread(COLOUR_QUESTION), work_thread(WORK)].concat())
+    else {
+        return;
+    };
     let answers = stage.root().join("answers.json");
     std::fs::write(&answers, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#).unwrap();
     let answers = answers.to_str().unwrap();
@@ -21,8 +24,11 @@ fn r21_answers_given_beforehand_are_used_and_told_and_nobody_is_asked() {
 }
 
 #[test]
-fn r19_without_questions_an_agent_that_asks_is_told_that_it_cannot_and_goes_on() {
-    let Some(stage) = Stage::new(&[triage(ASKS), work(WORK)].concat()) else { return };
+fn r19_no_questions_refuses_agent_questions() {
+    let Some(stage) = CodexEnv::new(&[triage_thread(COLOUR_QUESTION), work_thread(WORK)].concat())
+    else {
+        return;
+    };
     let ran = stage.run(&["Write it.", "--review-task", "off", "--no-questions"]);
     assert!(ran.ok().stdout.contains("completed"), "{ran:#?}");
     let id = ran.stdout.lines().next().unwrap();

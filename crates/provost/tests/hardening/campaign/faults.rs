@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use provost_holder::{Held, Identity, Looked, look};
+use provost_holder::{HeldRecord, LaunchState, ProcessInstance, inspect};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::Random;
-use super::operator::{Job, Kind, Operator};
+use super::SeededRandom;
+use super::operator::{CampaignJob, CampaignOperator, JobKind};
 
 /// Mount options of the home's disk. A launch needs 16 MiB to start.
 const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
@@ -23,7 +23,7 @@ const UNRECORDED: &str = "its start could not be recorded";
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fault {
+pub(super) enum InjectedFault {
     Daemon,
     Holder,
     Agent,
@@ -35,65 +35,72 @@ pub(super) enum Fault {
     Descriptors,
 }
 
-impl Fault {
-    pub(super) const ALL: [Fault; 9] = [
-        Fault::Daemon,
-        Fault::Holder,
-        Fault::Agent,
-        Fault::Git,
-        Fault::Pause,
-        Fault::Disk,
-        Fault::Inodes,
-        Fault::Threads,
-        Fault::Descriptors,
+impl InjectedFault {
+    pub(super) const ALL: [InjectedFault; 9] = [
+        InjectedFault::Daemon,
+        InjectedFault::Holder,
+        InjectedFault::Agent,
+        InjectedFault::Git,
+        InjectedFault::Pause,
+        InjectedFault::Disk,
+        InjectedFault::Inodes,
+        InjectedFault::Threads,
+        InjectedFault::Descriptors,
     ];
 
     /// The faults of a regular test run; a deep one has all.
-    pub(super) const USUAL: [Fault; 4] = [Fault::Daemon, Fault::Holder, Fault::Agent, Fault::Pause];
+    pub(super) const USUAL: [InjectedFault; 4] =
+        [InjectedFault::Daemon, InjectedFault::Holder, InjectedFault::Agent, InjectedFault::Pause];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Fault::Daemon => "daemon",
-            Fault::Holder => "holder",
-            Fault::Agent => "agent",
-            Fault::Git => "git",
-            Fault::Pause => "pause",
-            Fault::Disk => "disk",
-            Fault::Inodes => "inodes",
-            Fault::Threads => "threads",
-            Fault::Descriptors => "descriptors",
+            InjectedFault::Daemon => "daemon",
+            InjectedFault::Holder => "holder",
+            InjectedFault::Agent => "agent",
+            InjectedFault::Git => "git",
+            InjectedFault::Pause => "pause",
+            InjectedFault::Disk => "disk",
+            InjectedFault::Inodes => "inodes",
+            InjectedFault::Threads => "threads",
+            InjectedFault::Descriptors => "descriptors",
         }
     }
 
     fn is_kill(self) -> bool {
-        matches!(self, Fault::Daemon | Fault::Holder | Fault::Agent | Fault::Git)
+        matches!(
+            self,
+            InjectedFault::Daemon
+                | InjectedFault::Holder
+                | InjectedFault::Agent
+                | InjectedFault::Git
+        )
     }
 }
 
 /// Injects faults and remembers the sessions and runs they hit.
-pub(super) struct Saboteur {
-    faults: Vec<Fault>,
-    counts: BTreeMap<Fault, usize>,
+pub(super) struct FaultInjector {
+    faults: Vec<InjectedFault>,
+    counts: BTreeMap<InjectedFault, usize>,
     /// Sessions and runs whose agent, holder, check or hook was killed.
     pub(super) hit: BTreeSet<String>,
     /// The subset whose check or hook was killed.
     hit_effects: BTreeSet<String>,
     /// The current shortage.
-    short: Option<Fault>,
+    shortage: Option<InjectedFault>,
     /// The limit to restore when the shortage ends.
-    lowered: Option<Lowered>,
+    lowered: Option<LoweredLimit>,
     disk: Option<PathBuf>,
 }
 
 /// A lowered resource limit and its previous value.
-struct Lowered {
-    limits: Limits,
+struct LoweredLimit {
+    limits: ProcessLimit,
     before: String,
 }
 
 /// A resource limit of a process, changed with `prlimit`. Without a capability, only the process's own user may do
 /// that.
-struct Limits {
+struct ProcessLimit {
     /// The command prefix that switches to the campaign's user; empty if it is the current user.
     as_user: Vec<String>,
     pid: Pid,
@@ -101,7 +108,7 @@ struct Limits {
     name: &'static str,
 }
 
-impl Limits {
+impl ProcessLimit {
     fn command(&self, more: &[&str]) -> Command {
         let pid = self.pid.as_raw_pid().to_string();
         let own = ["prlimit", "--pid", &pid].map(str::to_owned);
@@ -117,26 +124,27 @@ impl Limits {
     }
 
     /// Lowers the limit; `None` if that fails, for example because the process has ended.
-    fn lower(self, to: usize) -> Option<Lowered> {
+    fn lower(self, to: usize) -> Option<LoweredLimit> {
         let option = format!("--{}", self.name);
         let read = self.command(&[&option, "--output", "SOFT", "--noheadings"]).output().ok()?;
         let before = String::from_utf8_lossy(&read.stdout).trim().to_owned();
         let lowered = read.status.success() && self.set(&to.to_string());
-        lowered.then_some(Lowered { limits: self, before })
+        lowered.then_some(LoweredLimit { limits: self, before })
     }
 }
 
-impl Lowered {
+impl LoweredLimit {
     fn restore(&self) {
         // Setting it fails if the process was killed, which is fine.
         self.limits.set(&self.before);
     }
 }
 
-impl Saboteur {
-    pub(super) fn new(operator: &Operator, faults: &[Fault]) -> Saboteur {
+impl FaultInjector {
+    pub(super) fn new(operator: &CampaignOperator, faults: &[InjectedFault]) -> FaultInjector {
         let mut faults = faults.to_vec();
-        let wants = |fault: &Fault| matches!(fault, Fault::Disk | Fault::Inodes);
+        let wants =
+            |fault: &InjectedFault| matches!(fault, InjectedFault::Disk | InjectedFault::Inodes);
         let wanted = faults.iter().any(wants);
         let disk = wanted.then(|| mount(operator)).flatten();
         if wanted && disk.is_none() {
@@ -145,17 +153,25 @@ impl Saboteur {
             );
             faults.retain(|fault| !wants(fault));
         }
-        if faults.contains(&Fault::Threads) && !operator.is_bound_by_limits() {
+        if faults.contains(&InjectedFault::Threads) && !operator.is_bound_by_limits() {
             println!("campaign: no thread shortages, because limits of threads do not bind root");
-            faults.retain(|fault| *fault != Fault::Threads);
+            faults.retain(|fault| *fault != InjectedFault::Threads);
         }
         let (hit, hit_effects) = (BTreeSet::new(), BTreeSet::new());
         let (short, lowered) = (None, None);
-        Saboteur { faults, counts: BTreeMap::new(), hit, hit_effects, short, lowered, disk }
+        FaultInjector {
+            faults,
+            counts: BTreeMap::new(),
+            hit,
+            hit_effects,
+            shortage: short,
+            lowered,
+            disk,
+        }
     }
 
     pub(super) fn describe(&self) -> String {
-        let count = |fault: &Fault| {
+        let count = |fault: &InjectedFault| {
             format!("{} {}", fault.as_str(), self.counts.get(fault).copied().unwrap_or(0))
         };
         self.faults.iter().map(count).collect::<Vec<_>>().join(", ")
@@ -166,17 +182,19 @@ impl Saboteur {
     }
 
     /// Whether a process of a job was killed; for a run, including those of its sessions.
-    pub(super) fn has_hit(&self, job: &Job, rows: &BTreeMap<String, Value>) -> bool {
-        let sessions = rows.get(&job.id).filter(|_| job.kind == Kind::Run);
+    pub(super) fn has_hit(&self, job: &CampaignJob, rows: &BTreeMap<String, Value>) -> bool {
+        let sessions = rows.get(&job.id).filter(|_| job.kind == JobKind::Run);
         let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
         let sessions = sessions.unwrap_or_default();
         let mut ids = sessions.iter().filter_map(|row| row["id"].as_str()).chain([&*job.id]);
-        ids.any(|id| self.hit.contains(id) || rows.get(id).is_some_and(|row| self.explains(row)))
+        ids.any(|id| {
+            self.hit.contains(id) || rows.get(id).is_some_and(|row| self.explains_outcome(row))
+        })
     }
 
     /// Whether a fault explains an outcome, by the row's reason: its git was killed, or there was no room to record its
     /// start. A launch that started once is never started again.
-    fn explains(&self, row: &Value) -> bool {
+    fn explains_outcome(&self, row: &Value) -> bool {
         let says = |text: &str| {
             ["reason", "detail"]
                 .iter()
@@ -186,7 +204,7 @@ impl Saboteur {
     }
 
     pub(super) fn has_killed_git(&self) -> bool {
-        self.counts.get(&Fault::Git).is_some_and(|count| *count > 0)
+        self.counts.get(&InjectedFault::Git).is_some_and(|count| *count > 0)
     }
 
     pub(super) fn has_hit_effect(&self, session: &str) -> bool {
@@ -194,38 +212,41 @@ impl Saboteur {
     }
 
     /// Injects one fault while a command is in progress.
-    pub(super) fn strike(&mut self, operator: &Operator, random: &mut Random) {
+    pub(super) fn inject_fault(&mut self, operator: &CampaignOperator, random: &mut SeededRandom) {
         let fault = self.faults[random.below(self.faults.len())];
         let done = match fault {
-            Fault::Daemon => daemon(operator).is_some_and(|pid| kill(pid, Signal::KILL)),
-            Fault::Holder => self.kill_held(operator, random, |held| &held.holder),
-            Fault::Agent => self.kill_held(operator, random, |held| &held.child),
-            Fault::Git => {
-                let found = gits(operator.home.root());
+            InjectedFault::Daemon => {
+                daemon_pid(operator).is_some_and(|pid| kill(pid, Signal::KILL))
+            }
+            InjectedFault::Holder => self.kill_supervised(operator, random, |held| &held.holder),
+            InjectedFault::Agent => self.kill_supervised(operator, random, |held| &held.child),
+            InjectedFault::Git => {
+                let found = find_gits(operator.home.root());
                 !found.is_empty() && kill(found[random.below(found.len())], Signal::KILL)
             }
-            Fault::Pause => daemon(operator).is_some_and(|pid| {
+            InjectedFault::Pause => daemon_pid(operator).is_some_and(|pid| {
                 let stopped = kill(pid, Signal::STOP);
                 // Meanwhile another command finds the daemon and waits for it.
                 let asked = operator.command(&["daemon", "status"]).spawn();
                 kill(pid, Signal::CONT);
                 asked.is_ok_and(|mut child| child.wait().is_ok()) && stopped
             }),
-            Fault::Disk | Fault::Inodes | Fault::Threads | Fault::Descriptors => {
-                self.begin_shortage(operator, fault)
-            }
+            InjectedFault::Disk
+            | InjectedFault::Inodes
+            | InjectedFault::Threads
+            | InjectedFault::Descriptors => self.begin_shortage(operator, fault),
         };
         *self.counts.entry(fault).or_default() += usize::from(done);
     }
 
-    fn begin_shortage(&mut self, operator: &Operator, fault: Fault) -> bool {
-        if self.short.is_some() {
+    fn begin_shortage(&mut self, operator: &CampaignOperator, fault: InjectedFault) -> bool {
+        if self.shortage.is_some() {
             return false;
         }
         match (fault, &self.disk) {
-            (Fault::Disk, Some(disk)) => fill_disk(disk),
-            (Fault::Inodes, Some(disk)) => fill_inodes(disk),
-            (Fault::Threads | Fault::Descriptors, _) => {
+            (InjectedFault::Disk, Some(disk)) => fill_disk(disk),
+            (InjectedFault::Inodes, Some(disk)) => fill_inodes(disk),
+            (InjectedFault::Threads | InjectedFault::Descriptors, _) => {
                 self.lowered = lower_limit(operator, fault);
                 if self.lowered.is_none() {
                     return false;
@@ -233,20 +254,20 @@ impl Saboteur {
             }
             _ => return false,
         }
-        self.short = Some(fault);
+        self.shortage = Some(fault);
         // A daemon killed during the shortage is replaced during it.
-        if fault == Fault::Disk
-            && let Some(pid) = daemon(operator)
+        if fault == InjectedFault::Disk
+            && let Some(pid) = daemon_pid(operator)
             && kill(pid, Signal::KILL)
         {
-            *self.counts.entry(Fault::Daemon).or_default() += 1;
+            *self.counts.entry(InjectedFault::Daemon).or_default() += 1;
         }
         true
     }
 
     /// Ends the current shortage.
     pub(super) fn end_shortage(&mut self) {
-        self.short = None;
+        self.shortage = None;
         if let Some(lowered) = self.lowered.take() {
             lowered.restore();
         }
@@ -257,16 +278,16 @@ impl Saboteur {
     }
 
     /// Asserts that no shortage is left.
-    pub(super) fn relent(&mut self) {
-        assert!(self.short.is_none(), "a shortage lasts for one command");
+    pub(super) fn assert_no_shortage(&mut self) {
+        assert!(self.shortage.is_none(), "a shortage lasts for one command");
     }
 
     /// Kills a process of a launch, check or hook, except the listener's.
-    fn kill_held(
+    fn kill_supervised(
         &mut self,
-        operator: &Operator,
-        random: &mut Random,
-        of: fn(&Held) -> &Identity,
+        operator: &CampaignOperator,
+        random: &mut SeededRandom,
+        of: fn(&HeldRecord) -> &ProcessInstance,
     ) -> bool {
         let mut alive = Vec::new();
         for parent in ["launches", "checks"] {
@@ -274,7 +295,7 @@ impl Saboteur {
             for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let owner = name.split('.').next().unwrap_or_default().to_owned();
-                if let Ok(Looked::Alive { held }) = look(&entry.path())
+                if let Ok(LaunchState::Alive { held }) = inspect(&entry.path())
                     && owner != operator.listener
                 {
                     alive.push((owner, parent == "checks", held));
@@ -297,7 +318,7 @@ impl Saboteur {
     }
 }
 
-impl Drop for Saboteur {
+impl Drop for FaultInjector {
     fn drop(&mut self) {
         if let Some(lowered) = self.lowered.take() {
             lowered.restore();
@@ -318,7 +339,7 @@ pub(super) fn is_root() -> bool {
 }
 
 /// Returns the daemon's pid, from the lock it holds.
-fn daemon(operator: &Operator) -> Option<Pid> {
+fn daemon_pid(operator: &CampaignOperator) -> Option<Pid> {
     let lock = operator.home.path().join("ledger/ledger.lock");
     let pid = fs::read_to_string(lock).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
     let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).ok()?;
@@ -327,7 +348,7 @@ fn daemon(operator: &Operator) -> Option<Pid> {
 }
 
 /// Returns the git processes of a home.
-fn gits(root: &Path) -> Vec<Pid> {
+fn find_gits(root: &Path) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -351,23 +372,23 @@ fn kill(pid: Pid, signal: Signal) -> bool {
 }
 
 /// Lowers a limit of the daemon to its current usage.
-fn lower_limit(operator: &Operator, fault: Fault) -> Option<Lowered> {
-    let (pid, as_user) = (daemon(operator)?, operator.as_user());
-    if fault == Fault::Threads {
-        return Limits { as_user, pid, name: "nproc" }.lower(1);
+fn lower_limit(operator: &CampaignOperator, fault: InjectedFault) -> Option<LoweredLimit> {
+    let (pid, as_user) = (daemon_pid(operator)?, operator.as_user());
+    if fault == InjectedFault::Threads {
+        return ProcessLimit { as_user, pid, name: "nproc" }.lower(1);
     }
     let open = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_pid())).ok()?.count();
-    Limits { as_user, pid, name: "nofile" }.lower(open)
+    ProcessLimit { as_user, pid, name: "nofile" }.lower(open)
 }
 
 /// Mounts a small file system for the home, if permitted.
-fn mount(operator: &Operator) -> Option<PathBuf> {
+fn mount(operator: &CampaignOperator) -> Option<PathBuf> {
     let home = operator.home.path();
     let mut command = Command::new("mount");
     command.args(["-t", "tmpfs", "-o", DISK, "tmpfs"]).arg(&home);
     let mounted = is_root() && command.status().is_ok_and(|status| status.success());
     mounted.then(|| {
-        operator.own_home();
+        operator.chown_home();
         home
     })
 }

@@ -10,12 +10,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use provost_testkit::{Home, Output, Repo, eventually, eventually_within, scripted_agent_bin};
+use provost_testkit::{
+    ProgramOutput, TestHome, TestRepo, eventually, eventually_within, scripted_agent_bin,
+};
 use serde_json::Value;
 
-use super::faults::{Saboteur, is_root};
-use super::{DRAIN, Random, is_answered};
-use crate::kit::{configure, quick_home, text};
+use super::faults::{FaultInjector, is_root};
+use super::{DRAIN, SeededRandom, is_answered};
+use crate::kit::{configure, quick_home, string_value};
 
 /// The user that runs the processes of a campaign started as root: thread limits do not apply to root.
 const UNPRIVILEGED: u32 = 61_234;
@@ -99,7 +101,7 @@ after = ["one"]
 
 /// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JobKind {
     /// A plain command that exits with this code.
     Command(u8),
     /// An agent with a worktree and a check.
@@ -111,74 +113,75 @@ pub(super) enum Kind {
 }
 
 /// The number of times an effect may have happened.
-pub(super) struct Times {
+pub(super) struct CountRange {
     pub(super) least: usize,
     pub(super) most: usize,
 }
 
-const ONCE: Times = Times { least: 1, most: 1 };
+const ONCE: CountRange = CountRange { least: 1, most: 1 };
 
-impl Kind {
+impl JobKind {
     /// Returns the legal final states. A job whose agent, holder or check was killed has several.
-    pub(super) fn legal(self, hit: bool) -> &'static [&'static str] {
+    pub(super) fn legal_states(self, hit: bool) -> &'static [&'static str] {
         match (self, hit) {
-            (Kind::Command(0), false) | (Kind::Question, false) => &["completed"],
-            (Kind::Command(_), false) => &["failed"],
-            (Kind::Work | Kind::Run, false) => &["succeeded"],
-            (Kind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
+            (JobKind::Command(0), false) | (JobKind::Question, false) => &["completed"],
+            (JobKind::Command(_), false) => &["failed"],
+            (JobKind::Work | JobKind::Run, false) => &["succeeded"],
+            (JobKind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
             // An unobserved exit may have been a clean one.
-            (Kind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
-            (Kind::Work, true) => {
+            (JobKind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
+            (JobKind::Work, true) => {
                 &["succeeded", "completed", "disputed", "failed", "ended_unclaimed", "cancelled"]
             }
-            (Kind::Question, true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
-            (Kind::Run, true) => &["succeeded", "failed", "cancelled"],
+            (JobKind::Question, true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
+            (JobKind::Run, true) => &["succeeded", "failed", "cancelled"],
         }
     }
 
     /// Returns the files that must contain the job's key, and how often. A check whose holder was killed runs again.
     /// After git was killed, a check may run again too, and a run may restart a task.
-    pub(super) fn effects(self, hit: bool, lost_git: bool) -> Vec<(&'static str, Times)> {
+    pub(super) fn effects(self, hit: bool, lost_git: bool) -> Vec<(&'static str, CountRange)> {
         let least = usize::from(!hit);
-        let at_least = |least| Times { least, most: if lost_git { usize::MAX } else { least } };
+        let at_least =
+            |least| CountRange { least, most: if lost_git { usize::MAX } else { least } };
         match self {
-            Kind::Command(_) => vec![("starts", Times { least, most: 1 })],
-            Kind::Work if hit => vec![("starts", Times { least: 0, most: 1 })],
-            Kind::Work => vec![("starts", ONCE), ("checks", at_least(1))],
-            Kind::Question => vec![("answers", Times { least, most: 1 })],
-            Kind::Run if hit => Vec::new(),
-            Kind::Run => vec![("starts", at_least(2))],
+            JobKind::Command(_) => vec![("starts", CountRange { least, most: 1 })],
+            JobKind::Work if hit => vec![("starts", CountRange { least: 0, most: 1 })],
+            JobKind::Work => vec![("starts", ONCE), ("checks", at_least(1))],
+            JobKind::Question => vec![("answers", CountRange { least, most: 1 })],
+            JobKind::Run if hit => Vec::new(),
+            JobKind::Run => vec![("starts", at_least(2))],
         }
     }
 }
 
 /// A job that was requested and acknowledged.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct CampaignJob {
     pub(super) key: String,
-    pub(super) kind: Kind,
+    pub(super) kind: JobKind,
     pub(super) id: String,
     pub(super) answered: bool,
 }
 
 /// A command that was started and has not been waited for.
-pub(super) struct Given {
+pub(super) struct PendingCommand {
     child: Child,
     args: Vec<String>,
-    what: What,
+    command: CampaignCommand,
 }
 
-enum What {
-    Job(String, Kind),
+enum CampaignCommand {
+    Job(String, JobKind),
     Message(String),
     Post(String),
 }
 
 /// The operator, with its own home.
-pub(super) struct Operator {
-    pub(super) home: Home,
-    pub(super) repo: Repo,
-    pub(super) jobs: Vec<Job>,
+pub(super) struct CampaignOperator {
+    pub(super) home: TestHome,
+    pub(super) repo: TestRepo,
+    pub(super) jobs: Vec<CampaignJob>,
     /// Acknowledged messages to the listener.
     pub(super) sent: Vec<String>,
     /// Acknowledged messages to the team's member.
@@ -188,8 +191,8 @@ pub(super) struct Operator {
     user: Option<u32>,
 }
 
-impl Operator {
-    pub(super) fn new() -> Operator {
+impl CampaignOperator {
+    pub(super) fn new() -> CampaignOperator {
         let home = quick_home();
         let repo = home.repo("sample");
         let root = home.root().display().to_string();
@@ -222,13 +225,13 @@ impl Operator {
         let user = is_root().then_some(UNPRIVILEGED);
         let (jobs, sent, posted) = (Vec::new(), Vec::new(), Vec::new());
         let mut operator =
-            Operator { home, repo, jobs, sent, posted, listener: String::new(), user };
-        operator.hand_over();
+            CampaignOperator { home, repo, jobs, sent, posted, listener: String::new(), user };
+        operator.change_owner();
         operator
     }
 
     /// Makes the campaign's user the owner of everything.
-    fn hand_over(&mut self) {
+    fn change_owner(&mut self) {
         let Some(user) = self.user else { return };
         let words = self.as_user();
         let can = Command::new(&words[0]).args(&words[1..]).arg("true").output();
@@ -240,7 +243,7 @@ impl Operator {
         for program in [provost_testkit::provost_bin(), scripted_agent_bin()] {
             fs::set_permissions(program, fs::Permissions::from_mode(0o755)).ok();
         }
-        own(self.home.root(), user);
+        chown_all(self.home.root(), user);
     }
 
     /// Whether thread limits apply to the campaign's processes.
@@ -249,9 +252,9 @@ impl Operator {
     }
 
     /// Makes the campaign's user the owner of the home, after it was mounted.
-    pub(super) fn own_home(&self) {
+    pub(super) fn chown_home(&self) {
         if let Some(user) = self.user {
-            own(&self.home.path(), user);
+            chown_all(&self.home.path(), user);
         }
     }
 
@@ -259,19 +262,29 @@ impl Operator {
     pub(super) fn as_user(&self) -> Vec<String> {
         let Some(user) = self.user else { return Vec::new() };
         let (uid, gid) = (format!("--reuid={user}"), format!("--regid={user}"));
-        words(&["setpriv", &uid, &gid, "--clear-groups"])
+        to_strings(&["setpriv", &uid, &gid, "--clear-groups"])
     }
 
     /// Starts the listener and the team, which stay for the whole campaign.
-    pub(super) fn settle_in(&mut self) {
-        let spawned = self.until_answered(&[
+    pub(super) fn start_listener_and_team(&mut self) {
+        let spawned = self.run_until_answered(&[
             "spawn", "--json", "--key", "listener", "--agent", "listener", "listen",
         ]);
-        self.listener = text(&spawned.ok().json()["id"]);
-        self.until_answered(&["task", "new", "crew", "--goal", "take messages", "--key", "crew"])
-            .ok();
-        self.until_answered(&["task", "bind", "crew", "hand", "--role", "worker", "--key", "hand"])
-            .ok();
+        self.listener = string_value(&spawned.ok().json()["id"]);
+        self.run_until_answered(&[
+            "task",
+            "new",
+            "crew",
+            "--goal",
+            "take messages",
+            "--key",
+            "crew",
+        ])
+        .ok();
+        self.run_until_answered(&[
+            "task", "bind", "crew", "hand", "--role", "worker", "--key", "hand",
+        ])
+        .ok();
     }
 
     /// A file outside the home, in which effects are counted.
@@ -305,36 +318,43 @@ impl Operator {
     }
 
     /// Runs a command once.
-    pub(super) fn ask(&self, args: &[&str]) -> Output {
+    pub(super) fn run_once(&self, args: &[&str]) -> ProgramOutput {
         let child = self.command(args).spawn().expect("provost can be started");
-        ended(child, args)
+        wait_output(child, args)
     }
 
     /// Repeats a command until a daemon has answered it.
     #[track_caller]
-    pub(super) fn until_answered(&self, args: &[&str]) -> Output {
+    pub(super) fn run_until_answered(&self, args: &[&str]) -> ProgramOutput {
         eventually_within(DRAIN, &format!("an answer to {args:?}"), || {
-            let output = self.ask(args);
+            let output = self.run_once(args);
             if is_answered(&output) { Ok(output) } else { Err(output) }
         })
     }
 
     /// Starts the next command without waiting for it.
-    pub(super) fn give(&mut self, random: &mut Random, round: usize) -> Given {
+    pub(super) fn start_command(
+        &mut self,
+        random: &mut SeededRandom,
+        round: usize,
+    ) -> PendingCommand {
         if self.listener.is_empty() {
-            self.settle_in();
+            self.start_listener_and_team();
         }
         let key = format!("job-{round}");
         let file = |name: &str| self.file(name).display().to_string();
-        let (args, what): (Vec<String>, What) = match random.below(12) {
+        let (args, what): (Vec<String>, CampaignCommand) = match random.below(12) {
             0 | 1 => {
                 let text = format!("message-{round}");
-                (words(&["send", &self.listener, "--key", &key, &text]), What::Message(text))
+                (
+                    to_strings(&["send", &self.listener, "--key", &key, &text]),
+                    CampaignCommand::Message(text),
+                )
             }
             2 => {
                 let text = format!("post-{round}");
                 let to = ["send", "--to", "hand", "--task", "crew", "--key", &key, &text];
-                (words(&to), What::Post(text))
+                (to_strings(&to), CampaignCommand::Post(text))
             }
             3..=5 => {
                 let code = if random.below(3) == 0 { 3 } else { 0 };
@@ -354,7 +374,7 @@ impl Operator {
                     "-c",
                     &script,
                 ];
-                (words(&args), What::Job(key.clone(), Kind::Command(code)))
+                (to_strings(&args), CampaignCommand::Job(key.clone(), JobKind::Command(code)))
             }
             6..=8 => {
                 let check = format!("echo {key} >> {}; ls {key}-*.txt", file("checks"));
@@ -370,7 +390,7 @@ impl Operator {
                     &key,
                     &format!("Do {key}"),
                 ];
-                (words(&args), What::Job(key.clone(), Kind::Work))
+                (to_strings(&args), CampaignCommand::Job(key.clone(), JobKind::Work))
             }
             9 | 10 => {
                 let args = [
@@ -382,7 +402,7 @@ impl Operator {
                     &key,
                     &format!("Ask about {key}"),
                 ];
-                (words(&args), What::Job(key.clone(), Kind::Question))
+                (to_strings(&args), CampaignCommand::Job(key.clone(), JobKind::Question))
             }
             _ => {
                 let plan = self.file(&format!("{key}.plan.toml"));
@@ -406,25 +426,25 @@ impl Operator {
                     &key,
                     &format!("Do {key}"),
                 ];
-                (words(&args), What::Job(key.clone(), Kind::Run))
+                (to_strings(&args), CampaignCommand::Job(key.clone(), JobKind::Run))
             }
         };
-        let child = self.run(&args);
-        Given { child, args, what }
+        let child = self.spawn_command(&args);
+        PendingCommand { child, args, command: what }
     }
 
-    fn run(&self, args: &[String]) -> Child {
+    fn spawn_command(&self, args: &[String]) -> Child {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         self.command(&args).spawn().expect("provost can be started")
     }
 
     /// Waits for a command, repeats it until it is answered, and records what was acknowledged.
-    pub(super) fn finish(&mut self, given: Given, saboteur: &mut Saboteur) {
-        let Given { child, args, what } = given;
+    pub(super) fn finish_command(&mut self, given: PendingCommand, saboteur: &mut FaultInjector) {
+        let PendingCommand { child, args, command: what } = given;
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (sender, end) = mpsc::channel();
         let waited_for = args.join(" ");
-        let waiter = thread::spawn(move || sender.send(ended(child, &[&waited_for])));
+        let waiter = thread::spawn(move || sender.send(wait_output(child, &[&waited_for])));
         // The command may be waiting for the short resource.
         let early = end.recv_timeout(SHORTAGE);
         saboteur.end_shortage();
@@ -432,31 +452,33 @@ impl Operator {
         let mut output = early.unwrap_or_else(|_| late());
         drop(waiter.join());
         if !is_answered(&output) {
-            output = self.until_answered(&args);
+            output = self.run_until_answered(&args);
         }
         assert_eq!(output.code(), Some(0), "{output:#?}");
         match what {
-            What::Message(text) => self.sent.push(text),
-            What::Post(text) => self.posted.push(text),
-            What::Job(key, kind) => {
-                let id = text(&output.json()["id"]);
-                self.jobs.push(Job { key, kind, id, answered: false });
+            CampaignCommand::Message(text) => self.sent.push(text),
+            CampaignCommand::Post(text) => self.posted.push(text),
+            CampaignCommand::Job(key, kind) => {
+                let id = string_value(&output.json()["id"]);
+                self.jobs.push(CampaignJob { key, kind, id, answered: false });
             }
         }
     }
 
     /// Answers open questions, each under one idempotency key.
-    pub(super) fn answer_questions(&mut self, saboteur: &mut Saboteur) {
-        let unanswered = |job: &&Job| job.kind == Kind::Question && !job.answered;
+    pub(super) fn answer_questions(&mut self, saboteur: &mut FaultInjector) {
+        let unanswered = |job: &&CampaignJob| job.kind == JobKind::Question && !job.answered;
         if !self.jobs.iter().any(|job| unanswered(&job)) {
             return;
         }
         let rows = self.rows();
-        let asks = |job: &&Job| rows.get(&job.id).is_some_and(|row| row["state"] == "needs_input");
-        let asking: Vec<Job> = self.jobs.iter().filter(unanswered).filter(asks).cloned().collect();
+        let asks =
+            |job: &&CampaignJob| rows.get(&job.id).is_some_and(|row| row["state"] == "needs_input");
+        let asking: Vec<CampaignJob> =
+            self.jobs.iter().filter(unanswered).filter(asks).cloned().collect();
         for job in asking {
             let key = format!("answer-{}", job.key);
-            let output = self.until_answered(&["answer", &job.id, "--key", &key, &job.key]);
+            let output = self.run_until_answered(&["answer", &job.id, "--key", &key, &job.key]);
             // An asker that was killed meanwhile takes no answer.
             let refused = output.code() == Some(4) && saboteur.has_hit(&job, &rows);
             assert!(output.code() == Some(0) || refused, "{output:#?}");
@@ -466,16 +488,16 @@ impl Operator {
     }
 
     /// Stops the listener once it has received every message.
-    pub(super) fn close_listener(&mut self, saboteur: &mut Saboteur) {
+    pub(super) fn close_listener(&mut self, saboteur: &mut FaultInjector) {
         assert!(!saboteur.hit.contains(&self.listener), "no one kills the listener");
         let heard = || {
-            self.ask(&["status", &self.listener]);
+            self.run_once(&["status", &self.listener]);
             let missing: Vec<&String> =
                 self.sent.iter().filter(|text| self.count("messages", text) == 0).collect();
             if missing.is_empty() { Ok(()) } else { Err(missing.len()) }
         };
         eventually_within(DRAIN, "every message was heard", heard);
-        self.until_answered(&["cancel", &self.listener, "--key", "end-of-listener"]).ok();
+        self.run_until_answered(&["cancel", &self.listener, "--key", "end-of-listener"]).ok();
         eventually("the listener is gone", || {
             let row = self.rows().remove(&self.listener);
             row.filter(|row| row["sealed"] == true && row["process"] != "alive")
@@ -486,7 +508,8 @@ impl Operator {
     pub(super) fn pull_messages(&self) {
         let mut taken = String::new();
         loop {
-            let next = self.ask(&["inbox", "next", "--task", "crew", "--as", "hand", "--json"]);
+            let next =
+                self.run_once(&["inbox", "next", "--task", "crew", "--as", "hand", "--json"]);
             let item = next.ok().json()["item"].clone();
             if item.is_null() {
                 break;
@@ -496,47 +519,57 @@ impl Operator {
                 item["text"].as_str().unwrap_or_default().replace('\n', " ")
             ));
             let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
-            self.ask(&["inbox", "ack", &no, "--lease", &lease, "--task", "crew", "--as", "hand"])
-                .ok();
+            self.run_once(&[
+                "inbox", "ack", &no, "--lease", &lease, "--task", "crew", "--as", "hand",
+            ])
+            .ok();
         }
         fs::write(self.file("team"), taken).expect("the messages can be noted");
     }
 
     /// Returns the rows of all sessions and runs, by id.
     pub(super) fn rows(&self) -> BTreeMap<String, Value> {
-        let list = self.until_answered(&["ls", "--all", "--json"]).ok().json();
+        let list = self.run_until_answered(&["ls", "--all", "--json"]).ok().json();
         let all =
             ["sessions", "runs"].map(|name| list[name].as_array().cloned().unwrap_or_default());
-        all.concat().into_iter().map(|row| (text(&row["id"]), row)).collect()
+        all.concat().into_iter().map(|row| (string_value(&row["id"]), row)).collect()
     }
 
     /// Stops the daemon and restores the ownership of all files.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn stop(&mut self) {
         let why = "the campaign is over";
-        self.until_answered(&["task", "cancel", "crew", "--because", why, "--key", "end-of-crew"])
-            .ok();
-        self.ask(&["daemon", "stop"]).ok();
+        self.run_until_answered(&[
+            "task",
+            "cancel",
+            "crew",
+            "--because",
+            why,
+            "--key",
+            "end-of-crew",
+        ])
+        .ok();
+        self.run_once(&["daemon", "stop"]).ok();
         if self.user.is_some() {
-            own(self.home.root(), 0);
+            chown_all(self.home.root(), 0);
         }
     }
 }
 
-impl Drop for Operator {
+impl Drop for CampaignOperator {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.ask(&["daemon", "stop"]);
+            self.run_once(&["daemon", "stop"]);
         }
     }
 }
 
-fn words(args: &[&str]) -> Vec<String> {
+fn to_strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn ended(child: Child, args: &[&str]) -> Output {
+fn wait_output(child: Child, args: &[&str]) -> ProgramOutput {
     let ran = child.wait_with_output().expect("a command can be waited for");
-    Output {
+    ProgramOutput {
         command: format!("provost {}", args.join(" ")),
         status: ran.status,
         stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
@@ -546,7 +579,7 @@ fn ended(child: Child, args: &[&str]) -> Output {
 }
 
 /// Makes a user the owner of a directory and everything in it.
-fn own(path: &Path, user: u32) {
+fn chown_all(path: &Path, user: u32) {
     let owner = format!("{user}:{user}");
     let changed = Command::new("chown").args(["-R", &owner]).arg(path).status();
     assert!(changed.is_ok_and(|status| status.success()), "{} changes its owner", path.display());

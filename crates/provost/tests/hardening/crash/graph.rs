@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use super::scenarios::{Scenario, ended_as, hooks};
+use super::scenarios::{CrashScenario, assert_hooks, assert_outcome};
 
 /// Works on the task in the instruction, and logs that the instruction arrived.
-const ACT: &str = r#"set -eu
+const ACT_SCRIPT: &str = r#"set -eu
 root=$1
 id=$(printf '%s\n' "$2" | awk '/^## Your task/ { found = 1; next } found && NF { print; exit }' | sed 's/:.*//')
 echo "$id $PROVOST_SESSION" >> "$root/received"
@@ -44,7 +44,7 @@ instruction = "Copy them again."
 after = ["both"]
 "#;
 
-pub(super) const GRAPH: Scenario = Scenario {
+pub(super) const GRAPH: CrashScenario = CrashScenario {
     name: "a graph of tasks",
     agent: r#"
 [[step]]
@@ -62,27 +62,27 @@ repeat = { times = 9, steps = [
     hooks: 2,
     play: |stage| {
         let file = |name: &str, text: &str| {
-            fs::write(stage.outside(name), text).expect("a file can be written");
+            fs::write(stage.outside_file(name), text).expect("a file can be written");
         };
-        file("act.sh", ACT);
+        file("act.sh", ACT_SCRIPT);
         file("plan.toml", PLAN);
         stage.repo.write("shared.txt", "base\n");
         stage.repo.commit("Something to change");
-        let plan = stage.outside("plan.toml").display().to_string();
+        let plan = stage.outside_file("plan.toml").display().to_string();
         let check = "! grep -q '^[<=>]' shared.txt";
         let planned = ["run", "--detach", "--agent", "scripted", "--plan", &plan];
         let ends = ["--review-task", "off", "--parallel", "2", "--check", check];
-        let opened = stage.change(&[&planned[..], &ends].concat(), &["Do it"]);
-        crate::kit::text(&opened.ok().json()["id"])
+        let opened = stage.send_change(&[&planned[..], &ends].concat(), &["Do it"]);
+        crate::kit::string_value(&opened.ok().json()["id"])
     },
     check: |stage, id| {
-        ended_as(stage, id, "succeeded");
-        hooks(stage, &["run.opened", "run.succeeded"]);
+        assert_outcome(stage, id, "succeeded");
+        assert_hooks(stage, &["run.opened", "run.succeeded"]);
         let row = stage.home.provost(&["status", id, "--json"]).ok().json();
-        let branch = crate::kit::text(&row["landing"]["branch"]);
+        let branch = crate::kit::string_value(&row["landing"]["branch"]);
         let at = |file: &str| stage.repo.git(&["show", &format!("{branch}:{file}")]);
         assert_eq!(["shared.txt", "both.txt", "last.txt"].map(at), ["base\nleft\nright"; 3]);
-        let log = fs::read_to_string(stage.outside("received")).expect("the log exists");
+        let log = fs::read_to_string(stage.outside_file("received")).expect("the log exists");
         let of = |task: &str| -> Vec<&str> {
             log.lines().filter_map(|line| line.strip_prefix(task)?.strip_prefix(' ')).collect()
         };

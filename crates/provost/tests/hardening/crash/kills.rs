@@ -3,53 +3,53 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_holder::{Held, Looked, look};
+use provost_holder::{HeldRecord, LaunchState, inspect};
 use provost_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::crash_env::CrashEnv;
 use super::scenarios::{CANCEL, COMMAND, QUESTION, REWORK, WORK, is_running};
-use super::stage::Stage;
-use crate::kit::{appears, lines_of, verified};
+use crate::kit::{assert_ledger_verified, count_lines, wait_file};
 
 /// The process to kill.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Victim {
+enum KillTarget {
     Agent,
     Holder,
 }
 
-const VICTIMS: [Victim; 2] = [Victim::Agent, Victim::Holder];
+const KILL_TARGETS: [KillTarget; 2] = [KillTarget::Agent, KillTarget::Holder];
 
 #[test]
-fn a_command_whose_process_is_killed_has_crashed_and_one_without_holder_was_not_seen_to_end() {
-    for victim in VICTIMS {
-        let mut stage = Stage::set(&COMMAND, None);
-        let script = format!("touch {}; sleep 600", stage.outside("in-place").display());
+fn killed_process_crashes_lost_holder_is_unobserved() {
+    for victim in KILL_TARGETS {
+        let mut stage = CrashEnv::start(&COMMAND, None);
+        let script = format!("touch {}; sleep 600", stage.outside_file("in-place").display());
         let id = stage.spawn(&[], &["--", "sh", "-c", &script]);
-        appears(&stage.outside("in-place"));
-        let row = killed(&stage, &id, victim, 3);
-        crashed_or_unseen(&stage, &row, victim);
+        wait_file(&stage.outside_file("in-place"));
+        let row = kill_and_settle(&stage, &id, victim, 3);
+        assert_crashed_or_unobserved(&stage, &row, victim);
     }
 }
 
 #[test]
-fn a_question_is_void_once_its_asker_was_seen_to_die() {
-    for victim in VICTIMS {
-        let mut stage = Stage::set(&QUESTION, None);
+fn question_is_void_after_observed_exit() {
+    for victim in KILL_TARGETS {
+        let mut stage = CrashEnv::start(&QUESTION, None);
         let id = stage.spawn(&["--agent", "scripted"], &["Ask me"]);
         stage.home.wait_state(&id, |row| row["state"] == "needs_input");
         match victim {
-            Victim::Agent => {
-                let row = killed(&stage, &id, victim, 4);
-                crashed_or_unseen(&stage, &row, victim);
+            KillTarget::Agent => {
+                let row = kill_and_settle(&stage, &id, victim, 4);
+                assert_crashed_or_unobserved(&stage, &row, victim);
                 assert_eq!(stage.events("request.settled").len(), 1, "its question is void, once");
-                let refused = stage.change(&["answer", &id], &["too late"]);
+                let refused = stage.send_change(&["answer", &id], &["too late"]);
                 assert_eq!(refused.code(), Some(4), "{refused:#?}");
             }
-            Victim::Holder => {
+            KillTarget::Holder => {
                 // No one observed a crash, so the question stays open, and the answer starts the agent again.
-                kill(&launch_dir(&stage, &id), victim);
+                kill_target(&launch_dir(&stage, &id), victim);
                 let row = stage.home.wait_state(&id, |row| row["process"] == "unknown");
                 assert_eq!(
                     (&row["state"], &row["sealed"]),
@@ -58,26 +58,26 @@ fn a_question_is_void_once_its_asker_was_seen_to_die() {
                 );
                 let flags = row["flags"].as_array().expect("a list");
                 assert!(flags.contains(&"answer_resumes".into()), "{row}");
-                stage.change(&["cancel", &id], &[]).ok();
-                assert_eq!(stage.settled(&id, 4)["state"], "cancelled");
+                stage.send_change(&["cancel", &id], &[]).ok();
+                assert_eq!(stage.wait_settled(&id, 4)["state"], "cancelled");
             }
         }
     }
 }
 
 #[test]
-fn grandchildren_of_a_killed_agent_or_holder_are_ended() {
-    for victim in VICTIMS {
-        let mut stage = Stage::set(&CANCEL, None);
+fn grandchildren_of_killed_agent_are_killed() {
+    for victim in KILL_TARGETS {
+        let mut stage = CrashEnv::start(&CANCEL, None);
         let agent = provost_testkit::scripted_agent_bin().display().to_string();
-        let scenario = stage.outside("agent.toml").display().to_string();
+        let scenario = stage.outside_file("agent.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
-        appears(&stage.outside("in-place"));
-        let row = killed(&stage, &id, victim, 3);
-        crashed_or_unseen(&stage, &row, victim);
+        wait_file(&stage.outside_file("in-place"));
+        let row = kill_and_settle(&stage, &id, victim, 3);
+        assert_crashed_or_unobserved(&stage, &row, victim);
         for pid in
-            fs::read_to_string(stage.outside("pids")).expect("the children are known").lines()
+            fs::read_to_string(stage.outside_file("pids")).expect("the children are known").lines()
         {
             eventually("the grandchildren are gone", || (!is_running(pid)).then_some(()));
         }
@@ -85,67 +85,67 @@ fn grandchildren_of_a_killed_agent_or_holder_are_ended() {
 }
 
 #[test]
-fn a_check_whose_holder_is_killed_runs_again_and_one_that_is_killed_has_failed() {
-    for victim in VICTIMS {
-        let mut stage = Stage::set(&WORK, None);
-        let runs = stage.outside("check1");
+fn check_reruns_without_holder_and_fails_if_killed() {
+    for victim in KILL_TARGETS {
+        let mut stage = CrashEnv::start(&WORK, None);
+        let runs = stage.outside_file("check1");
         // The first run of the check waits to be killed.
         let check = format!(
             "echo run >> {0}; if [ $(wc -l < {0}) = 1 ]; then sleep 600; fi",
             runs.display()
         );
         let id = stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"]);
-        eventually("the check runs", || (lines_of(&runs) == 1).then_some(()));
+        eventually("the check runs", || (count_lines(&runs) == 1).then_some(()));
         let dir = eventually("the check's directory", || check_dir(&stage, &id));
-        kill(&dir, victim);
-        let row = stage.settled(&id, 3);
+        kill_target(&dir, victim);
+        let row = stage.wait_settled(&id, 3);
         match victim {
-            Victim::Holder => {
-                assert_eq!((&row["state"], lines_of(&runs)), (&"succeeded".into(), 2), "{row}");
+            KillTarget::Holder => {
+                assert_eq!((&row["state"], count_lines(&runs)), (&"succeeded".into(), 2), "{row}");
             }
-            Victim::Agent => {
+            KillTarget::Agent => {
                 assert_eq!(
                     (&row["state"], &row["cause"]),
                     (&"failed".into(), &"verification".into())
                 );
-                assert_eq!(lines_of(&runs), 1, "a check that ended is not run again");
+                assert_eq!(count_lines(&runs), 1, "a check that ended is not run again");
             }
         }
-        verified(&stage.home);
+        assert_ledger_verified(&stage.home);
     }
 }
 
 #[test]
-fn an_agent_that_dies_before_its_rework_has_failed_its_checks() {
-    let mut stage = Stage::set(&REWORK, None);
-    let go = stage.outside("go");
+fn agent_dying_before_rework_fails_verification() {
+    let mut stage = CrashEnv::start(&REWORK, None);
+    let go = stage.outside_file("go");
     let check =
         format!("while ! test -e {}; do sleep 0.01; done; grep -q right CHANGE.md", go.display());
     let id = stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"]);
     stage.home.wait_state(&id, |row| row["state"] == "verifying");
-    kill(&launch_dir(&stage, &id), Victim::Agent);
+    kill_target(&launch_dir(&stage, &id), KillTarget::Agent);
     eventually("the exit is recorded", || (!stage.events("tree.gone").is_empty()).then_some(()));
     fs::write(&go, "").expect("the file can be written");
-    let row = stage.settled(&id, 3);
+    let row = stage.wait_settled(&id, 3);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"verification".into()), "{row}");
-    assert_eq!(lines_of(&stage.outside("reworks")), 0);
-    verified(&stage.home);
+    assert_eq!(count_lines(&stage.outside_file("reworks")), 0);
+    assert_ledger_verified(&stage.home);
 }
 
 /// Kills the victim and waits for the outcome.
-fn killed(stage: &Stage, id: &str, victim: Victim, hooks: usize) -> Value {
+fn kill_and_settle(stage: &CrashEnv, id: &str, victim: KillTarget, hooks: usize) -> Value {
     stage.home.wait_state(id, |row| row["launches"][0]["phase"] == "running");
-    kill(&launch_dir(stage, id), victim);
-    let row = stage.settled(id, hooks);
-    verified(&stage.home);
+    kill_target(&launch_dir(stage, id), victim);
+    let row = stage.wait_settled(id, hooks);
+    assert_ledger_verified(&stage.home);
     row
 }
 
 #[track_caller]
-fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
+fn assert_crashed_or_unobserved(stage: &CrashEnv, row: &Value, victim: KillTarget) {
     let (seen, unseen) = (stage.events("process.ended"), stage.events("process.unobserved"));
     match victim {
-        Victim::Agent => {
+        KillTarget::Agent => {
             assert_eq!(
                 (&row["state"], &row["cause"]),
                 (&"failed".into(), &"crash".into()),
@@ -154,7 +154,7 @@ fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
             assert_eq!(seen[0]["data"]["end"]["signal"], 9);
             assert!(unseen.is_empty(), "the holder observed it");
         }
-        Victim::Holder => {
+        KillTarget::Holder => {
             assert_eq!(
                 (&row["state"], &row["cause"]),
                 (&"ended_unclaimed".into(), &Value::Null),
@@ -168,23 +168,23 @@ fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
     assert_eq!(stage.events("launch.owed").len(), 1, "it is not started again");
 }
 
-fn kill(dir: &Path, victim: Victim) {
-    let held = eventually("the holder lives", || match look(dir) {
-        Ok(Looked::Alive { held }) => Ok(held),
+fn kill_target(dir: &Path, victim: KillTarget) {
+    let held = eventually("the holder lives", || match inspect(dir) {
+        Ok(LaunchState::Alive { held }) => Ok(held),
         other => Err(format!("{other:?}")),
     });
-    let Held { holder, child, .. } = held;
-    let pid = if victim == Victim::Holder { holder.pid } else { child.pid };
+    let HeldRecord { holder, child, .. } = held;
+    let pid = if victim == KillTarget::Holder { holder.pid } else { child.pid };
     let pid =
         Pid::from_raw(i32::try_from(pid).expect("a pid is small")).expect("a pid is not zero");
     kill_process(pid, Signal::KILL).expect("a process of ours can be killed");
 }
 
-fn launch_dir(stage: &Stage, id: &str) -> PathBuf {
+fn launch_dir(stage: &CrashEnv, id: &str) -> PathBuf {
     stage.home.path().join("launches").join(format!("{id}.l1"))
 }
 
-fn check_dir(stage: &Stage, id: &str) -> Option<PathBuf> {
+fn check_dir(stage: &CrashEnv, id: &str) -> Option<PathBuf> {
     let checks = fs::read_dir(stage.home.path().join("checks")).ok()?.flatten();
     let mut found =
         checks.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{id}.c")));

@@ -4,19 +4,19 @@
 //! By default a subset of the crash points is tried, spread over all of them and chosen by `PROVOST_SEED`. With
 //! `PROVOST_DEEP=1`, all of them are.
 
+mod crash_env;
 mod graph;
 mod kills;
-mod record;
+mod normalized_ledger;
 mod scenarios;
-mod stage;
 
 use std::thread;
 
+use crash_env::CrashEnv;
 use graph::GRAPH;
-use provost_testkit::{COMMIT_PLACES, Crash};
-use record::Projection;
-use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, RUN, Scenario, WORK};
-use stage::Stage;
+use normalized_ledger::NormalizedLedger;
+use provost_testkit::{COMMIT_FAILPOINTS, Crash};
+use scenarios::{CANCEL, COMMAND, CrashScenario, QUESTION, REWORK, RUN, WORK};
 
 /// Number of crash points tried per scenario, unless all are.
 const SUBSET: usize = 4;
@@ -31,34 +31,34 @@ const SUBSET_OF_GRAPH: usize = 6;
 const LANES: usize = 4;
 
 #[test]
-fn a_plain_command_ends_the_same_whenever_the_daemon_dies() {
-    matrix(&COMMAND);
+fn plain_command_survives_daemon_crashes() {
+    run_matrix(&COMMAND);
 }
 
 #[test]
-fn verified_work_ends_the_same_whenever_the_daemon_dies() {
-    matrix(&WORK);
+fn verified_work_survives_daemon_crashes() {
+    run_matrix(&WORK);
 }
 
 #[test]
-fn an_answered_question_ends_the_same_whenever_the_daemon_dies() {
-    matrix(&QUESTION);
+fn answered_question_survives_daemon_crashes() {
+    run_matrix(&QUESTION);
 }
 
 #[test]
-fn a_cancelled_agent_ends_the_same_whenever_the_daemon_dies() {
-    matrix(&CANCEL);
+fn cancelled_agent_survives_daemon_crashes() {
+    run_matrix(&CANCEL);
 }
 
 #[test]
-fn reworked_work_ends_the_same_whenever_the_daemon_dies() {
-    matrix(&REWORK);
+fn reworked_work_survives_daemon_crashes() {
+    run_matrix(&REWORK);
 }
 
 #[test]
-fn a_run_ends_the_same_whenever_the_daemon_dies() {
-    let (undisturbed, commits) = run(&RUN, None);
-    let crashes = Crash::some(commits, &COMMIT_PLACES, SUBSET_OF_RUN);
+fn run_survives_daemon_crashes() {
+    let (undisturbed, commits) = play_scenario(&RUN, None);
+    let crashes = Crash::sample(commits, &COMMIT_FAILPOINTS, SUBSET_OF_RUN);
     let lane = crashes.len().div_ceil(LANES);
     thread::scope(|scope| {
         for crashes in crashes.chunks(lane) {
@@ -69,12 +69,14 @@ fn a_run_ends_the_same_whenever_the_daemon_dies() {
 
 /// Parallel tasks have no order among them, so only the outcome is compared, by the scenario itself.
 #[test]
-fn a_graph_of_tasks_ends_the_same_whenever_the_daemon_dies() {
-    let (_, commits) = run(&GRAPH, None);
-    let crashes = Crash::some(commits, &COMMIT_PLACES, SUBSET_OF_GRAPH);
+fn task_graph_survives_daemon_crashes() {
+    let (_, commits) = play_scenario(&GRAPH, None);
+    let crashes = Crash::sample(commits, &COMMIT_FAILPOINTS, SUBSET_OF_GRAPH);
     let lane = crashes.len().div_ceil(LANES);
     let died: u64 = thread::scope(|scope| {
-        let play = |crashes: &[Crash]| crashes.iter().map(|crash| run(&GRAPH, Some(crash)).1).sum();
+        let play = |crashes: &[Crash]| {
+            crashes.iter().map(|crash| play_scenario(&GRAPH, Some(crash)).1).sum()
+        };
         let lanes: Vec<_> = crashes
             .chunks(lane)
             .map(|crashes| scope.spawn(move || -> u64 { play(crashes) }))
@@ -84,16 +86,16 @@ fn a_graph_of_tasks_ends_the_same_whenever_the_daemon_dies() {
     assert!(died > 0, "no crash point of {} was reached", GRAPH.name);
 }
 
-fn matrix(scenario: &Scenario) {
-    let (undisturbed, commits) = run(scenario, None);
-    play_all(scenario, &undisturbed, &Crash::some(commits, &COMMIT_PLACES, SUBSET));
+fn run_matrix(scenario: &CrashScenario) {
+    let (undisturbed, commits) = play_scenario(scenario, None);
+    play_all(scenario, &undisturbed, &Crash::sample(commits, &COMMIT_FAILPOINTS, SUBSET));
 }
 
-fn play_all(scenario: &Scenario, undisturbed: &Projection, crashes: &[Crash]) {
+fn play_all(scenario: &CrashScenario, undisturbed: &NormalizedLedger, crashes: &[Crash]) {
     let mut died = 0;
     for crash in crashes {
-        let (disturbed, reached) = run(scenario, Some(crash));
-        disturbed.is(undisturbed, &format!("{} with {crash}", scenario.name));
+        let (disturbed, reached) = play_scenario(scenario, Some(crash));
+        disturbed.assert_equals(undisturbed, &format!("{} with {crash}", scenario.name));
         died += u64::from(reached > 0);
     }
     assert!(died > 0, "no crash point of {} was reached", scenario.name);
@@ -101,15 +103,15 @@ fn play_all(scenario: &Scenario, undisturbed: &Projection, crashes: &[Crash]) {
 
 /// Plays a scenario. Returns its projection, and the number of commits (without a crash) or whether the daemon died
 /// (with one).
-fn run(scenario: &Scenario, crash: Option<&Crash>) -> (Projection, u64) {
-    let mut stage = Stage::set(scenario, crash);
+fn play_scenario(scenario: &CrashScenario, crash: Option<&Crash>) -> (NormalizedLedger, u64) {
+    let mut stage = CrashEnv::start(scenario, crash);
     let id = (scenario.play)(&mut stage);
-    stage.settled(&id, scenario.hooks);
+    stage.wait_settled(&id, scenario.hooks);
     let reached = match crash {
-        None => stage.commits(),
+        None => stage.count_commits(),
         Some(_) => u64::from(stage.daemon_died()),
     };
-    let projection = Projection::of(&stage, &id);
+    let projection = NormalizedLedger::from_ledger(&stage, &id);
     (scenario.check)(&stage, &id);
     (projection, reached)
 }

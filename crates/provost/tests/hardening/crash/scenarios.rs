@@ -2,16 +2,18 @@
 
 use std::fs;
 
-use provost_holder::journal::{Channel, Envelope, JOURNAL_FILE, Opened, Reader};
+use provost_holder::journal::{
+    InputEnvelope, JOURNAL_FILE, JournalChannel, JournalReader, OpenedJournal,
+};
 
-use super::stage::Stage;
-use crate::kit::{appears, lines_of};
+use super::crash_env::CrashEnv;
+use crate::kit::{count_lines, wait_file};
 
 /// A scenario that is played with or without a crash.
 ///
 /// Agents that pass no checks run until they are stopped, because an agent's exit would race with
 /// the request to stop.
-pub(super) struct Scenario {
+pub(super) struct CrashScenario {
     pub(super) name: &'static str,
     /// The steps of the scripted agent.
     pub(super) agent: &'static str,
@@ -20,28 +22,28 @@ pub(super) struct Scenario {
     /// The number of hooks that run.
     pub(super) hooks: usize,
     /// Runs the operator's commands; returns the id of the session or run.
-    pub(super) play: fn(&mut Stage) -> String,
+    pub(super) play: fn(&mut CrashEnv) -> String,
     /// Counts the effects outside Provost.
-    pub(super) check: fn(&Stage, &str),
+    pub(super) check: fn(&CrashEnv, &str),
 }
 
-pub(super) const COMMAND: Scenario = Scenario {
+pub(super) const COMMAND: CrashScenario = CrashScenario {
     name: "a plain command",
     agent: "",
     grace: "10s",
     hooks: 3,
     play: |stage| {
-        let script = format!("echo start >> {}", stage.outside("starts").display());
+        let script = format!("echo start >> {}", stage.outside_file("starts").display());
         stage.spawn(&[], &["--", "sh", "-c", &script])
     },
     check: |stage, id| {
-        ended_as(stage, id, "completed");
-        hooks(stage, &["completed", "opened", "started"]);
-        once(stage, "starts");
+        assert_outcome(stage, id, "completed");
+        assert_hooks(stage, &["completed", "opened", "started"]);
+        assert_once(stage, "starts");
     },
 };
 
-pub(super) const WORK: Scenario = Scenario {
+pub(super) const WORK: CrashScenario = CrashScenario {
     name: "work with two checks",
     agent: r#"
 [[step]]
@@ -65,10 +67,10 @@ exit = 0
     hooks: 3,
     play: |stage| {
         let first =
-            format!("test -f CHANGE.md && echo run >> {}", stage.outside("check1").display());
+            format!("test -f CHANGE.md && echo run >> {}", stage.outside_file("check1").display());
         let second = format!(
             "grep -q 'Do it' CHANGE.md && echo run >> {}",
-            stage.outside("check2").display()
+            stage.outside_file("check2").display()
         );
         stage.spawn(
             &["--agent", "scripted", "--worktree", "--check", &first, "--check", &second],
@@ -76,16 +78,16 @@ exit = 0
         )
     },
     check: |stage, id| {
-        ended_as(stage, id, "succeeded");
-        hooks(stage, &["opened", "started", "succeeded"]);
-        once(stage, "starts");
-        once(stage, "check1");
-        once(stage, "check2");
-        delivered(stage, id, &["instruction-1"]);
+        assert_outcome(stage, id, "succeeded");
+        assert_hooks(stage, &["opened", "started", "succeeded"]);
+        assert_once(stage, "starts");
+        assert_once(stage, "check1");
+        assert_once(stage, "check2");
+        assert_delivered(stage, id, &["instruction-1"]);
     },
 };
 
-pub(super) const QUESTION: Scenario = Scenario {
+pub(super) const QUESTION: CrashScenario = CrashScenario {
     name: "a question",
     agent: r#"
 [[step]]
@@ -114,20 +116,21 @@ hang = true
     play: |stage| {
         let id = stage.spawn(&["--agent", "scripted"], &["Ask me"]);
         stage.home.wait_state(&id, |row| row["state"] == "needs_input");
-        stage.change(&["answer", &id], &["SQLite"]).ok();
+        stage.send_change(&["answer", &id], &["SQLite"]).ok();
         id
     },
     check: |stage, id| {
-        ended_as(stage, id, "completed");
-        hooks(stage, &["completed", "needs_input", "opened", "started"]);
-        once(stage, "starts");
-        once(stage, "answers");
-        let answers = fs::read_to_string(stage.outside("answers")).expect("the answer was written");
+        assert_outcome(stage, id, "completed");
+        assert_hooks(stage, &["completed", "needs_input", "opened", "started"]);
+        assert_once(stage, "starts");
+        assert_once(stage, "answers");
+        let answers =
+            fs::read_to_string(stage.outside_file("answers")).expect("the answer was written");
         assert!(answers.contains("SQLite"), "{answers}");
     },
 };
 
-pub(super) const CANCEL: Scenario = Scenario {
+pub(super) const CANCEL: CrashScenario = CrashScenario {
     name: "a cancelled agent",
     agent: r#"
 [[step]]
@@ -151,27 +154,27 @@ hang = true
     hooks: 3,
     play: |stage| {
         let agent = provost_testkit::scripted_agent_bin().display().to_string();
-        let scenario = stage.outside("agent.toml").display().to_string();
+        let scenario = stage.outside_file("agent.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
         // Waiting for a file contacts no daemon; the next command replaces a daemon that died.
         stage.home.provost(&["status", &id]);
         provost_testkit::eventually("the agent and its children are in place", || {
-            if stage.outside("in-place").exists() {
+            if stage.outside_file("in-place").exists() {
                 Ok(())
             } else {
                 Err(stage.home.provost(&["status", &id]))
             }
         });
-        stage.change(&["cancel", &id], &[]).ok();
+        stage.send_change(&["cancel", &id], &[]).ok();
         id
     },
     check: |stage, id| {
-        ended_as(stage, id, "cancelled");
-        hooks(stage, &["cancelled", "opened", "started"]);
-        once(stage, "starts");
-        appears(&stage.outside("pids"));
-        let pids = fs::read_to_string(stage.outside("pids")).expect("the children are known");
+        assert_outcome(stage, id, "cancelled");
+        assert_hooks(stage, &["cancelled", "opened", "started"]);
+        assert_once(stage, "starts");
+        wait_file(&stage.outside_file("pids"));
+        let pids = fs::read_to_string(stage.outside_file("pids")).expect("the children are known");
         assert!(pids.lines().count() >= 4, "{pids}");
         for pid in pids.lines() {
             assert!(!is_running(pid), "the grandchild {pid} outlived its launch");
@@ -179,7 +182,7 @@ hang = true
     },
 };
 
-pub(super) const REWORK: Scenario = Scenario {
+pub(super) const REWORK: CrashScenario = CrashScenario {
     name: "reworked work",
     agent: r#"
 [[step]]
@@ -214,22 +217,24 @@ exit = 0
     grace: "10s",
     hooks: 4,
     play: |stage| {
-        let check =
-            format!("echo run >> {}; grep -q right CHANGE.md", stage.outside("checks").display());
+        let check = format!(
+            "echo run >> {}; grep -q right CHANGE.md",
+            stage.outside_file("checks").display()
+        );
         stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"])
     },
     check: |stage, id| {
-        ended_as(stage, id, "succeeded");
-        hooks(stage, &["opened", "rework", "started", "succeeded"]);
-        once(stage, "starts");
-        once(stage, "reworks");
-        assert_eq!(lines_of(&stage.outside("checks")), 2);
+        assert_outcome(stage, id, "succeeded");
+        assert_hooks(stage, &["opened", "rework", "started", "succeeded"]);
+        assert_once(stage, "starts");
+        assert_once(stage, "reworks");
+        assert_eq!(count_lines(&stage.outside_file("checks")), 2);
     },
 };
 
 /// A run whose answer was given in advance, and whose branch moves while its agent works: the work is checked, merged
 /// with the new commit, checked again and landed.
-pub(super) const RUN: Scenario = Scenario {
+pub(super) const RUN: CrashScenario = CrashScenario {
     name: "a whole run",
     agent: r#"
 [[step]]
@@ -260,26 +265,33 @@ exit = 0
     grace: "10s",
     hooks: 2,
     play: |stage| {
-        let answers = stage.outside("answers.json");
+        let answers = stage.outside_file("answers.json");
         fs::write(&answers, r#"{"answers":{"store":{"answers":["SQLite"]}}}"#)
             .expect("the answers can be written");
         let answers = answers.display().to_string();
-        let check =
-            format!("grep -q done CHANGE.md && echo run >> {}", stage.outside("checks").display());
+        let check = format!(
+            "grep -q done CHANGE.md && echo run >> {}",
+            stage.outside_file("checks").display()
+        );
         let stages = ["run", "--detach", "--agent", "scripted", "--no-triage"];
         let reviews = ["--review-task", "off", "--review-final", "off"];
         let ends = ["--land", "merge", "--answers", &answers, "--check", &check];
-        let opened = stage.change(&[&stages[..], &reviews, &ends].concat(), &["Do it"]);
-        crate::kit::text(&opened.ok().json()["id"])
+        let opened = stage.send_change(&[&stages[..], &reviews, &ends].concat(), &["Do it"]);
+        crate::kit::string_value(&opened.ok().json()["id"])
     },
     check: |stage, id| {
-        ended_as(stage, id, "succeeded");
-        hooks(stage, &["run.opened", "run.succeeded"]);
-        once(stage, "starts");
-        once(stage, "answers");
-        let answers = fs::read_to_string(stage.outside("answers")).expect("the answer was written");
+        assert_outcome(stage, id, "succeeded");
+        assert_hooks(stage, &["run.opened", "run.succeeded"]);
+        assert_once(stage, "starts");
+        assert_once(stage, "answers");
+        let answers =
+            fs::read_to_string(stage.outside_file("answers")).expect("the answer was written");
         assert!(answers.contains("SQLite"), "{answers}");
-        assert_eq!(lines_of(&stage.outside("checks")), 2, "one for the work, one for the merge");
+        assert_eq!(
+            count_lines(&stage.outside_file("checks")),
+            2,
+            "one for the work, one for the merge"
+        );
         let moves = stage.repo.git(&["reflog", "show", "--format=%gs", "main"]);
         assert_eq!(
             moves.lines().count(),
@@ -293,34 +305,36 @@ exit = 0
 };
 
 #[track_caller]
-pub(super) fn ended_as(stage: &Stage, id: &str, state: &str) {
+pub(super) fn assert_outcome(stage: &CrashEnv, id: &str, state: &str) {
     let row = stage.home.provost(&["status", id, "--json"]).json();
     assert_eq!((&row["state"], &row["sealed"]), (&state.into(), &true.into()), "{row}");
-    crate::kit::verified(&stage.home);
+    crate::kit::assert_ledger_verified(&stage.home);
 }
 
 #[track_caller]
-pub(super) fn hooks(stage: &Stage, expected: &[&str]) {
-    let text = fs::read_to_string(stage.outside("hooks.log")).unwrap_or_default();
+pub(super) fn assert_hooks(stage: &CrashEnv, expected: &[&str]) {
+    let text = fs::read_to_string(stage.outside_file("hooks.log")).unwrap_or_default();
     let mut ran: Vec<&str> = text.lines().collect();
     ran.sort_unstable();
     assert_eq!(ran, expected, "each hook runs once");
 }
 
 #[track_caller]
-fn once(stage: &Stage, what: &str) {
-    assert_eq!(lines_of(&stage.outside(what)), 1, "{what}");
+fn assert_once(stage: &CrashEnv, what: &str) {
+    assert_eq!(count_lines(&stage.outside_file(what)), 1, "{what}");
 }
 
 /// Asserts that exactly these messages were written to the agent, each once.
 #[track_caller]
-fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
+fn assert_delivered(stage: &CrashEnv, id: &str, expected: &[&str]) {
     let journal = stage.home.path().join("launches").join(format!("{id}.l1")).join(JOURNAL_FILE);
-    let Ok(Opened::At(reader)) = Reader::open(&journal, 0) else { panic!("no journal") };
+    let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(&journal, 0) else {
+        panic!("no journal")
+    };
     let frames = reader.map(|frame| frame.expect("the journal is whole"));
-    let input = frames.filter(|frame| frame.channel == Channel::Stdin);
+    let input = frames.filter(|frame| frame.channel == JournalChannel::Stdin);
     let keys: Vec<String> =
-        input.filter_map(|frame| Some(Envelope::split(&frame.payload)?.0.key)).collect();
+        input.filter_map(|frame| Some(InputEnvelope::split(&frame.payload)?.0.key)).collect();
     // A digest follows the name, so that no one can guess the key.
     let names: Vec<&str> = keys.iter().filter_map(|key| Some(key.split_once('~')?.0)).collect();
     assert_eq!(names, expected, "{keys:?}");

@@ -1,8 +1,8 @@
 //! Bad input: every case has a clear error, and nothing is lost.
 
-mod excess;
-mod http;
 mod names;
+mod offline_reports;
 mod output;
-mod reports;
+mod oversized_input;
+mod raw_client;
 mod socket;

@@ -1,15 +1,15 @@
 //! Unknown ids, and names that are hard to display.
 
-use provost_testkit::Home;
+use provost_testkit::TestHome;
 
-use crate::kit::{configure, quick_home, refused, sealed, spawn, text};
+use crate::kit::{assert_refused, configure, quick_home, spawn, string_value, wait_sealed};
 
 /// A name with escapes, a bell, bidirectional overrides and a newline.
-const NASTY: &str =
+const HOSTILE_NAME: &str =
     "\u{1b}[31mred\u{1b}]0;title\u{7}\u{202e}gnp.exe\u{2066}\u{9b}31m\nsecond\rline";
 
 #[test]
-fn an_unknown_id_is_not_found_whatever_is_asked() {
+fn unknown_id_is_not_found_by_any_command() {
     let home = quick_home();
     let known = spawn(&home, &["--", "true"]);
     for id in
@@ -29,18 +29,18 @@ fn an_unknown_id_is_not_found_whatever_is_asked() {
             &["report", "completed", "--session", id],
         ] {
             let output = home.provost(&[args, &["--json"]].concat());
-            refused(&output, 3, "not_found", &[id]);
+            assert_refused(&output, 3, "not_found", &[id]);
             assert!(
                 !output.json()["error"]["next"].as_array().expect("a list").is_empty(),
                 "{args:?}"
             );
         }
     }
-    assert_eq!(sealed(&home, &known)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &known)["state"], "completed");
 }
 
 #[test]
-fn an_empty_id_is_bad_usage_and_means_no_session() {
+fn empty_id_is_bad_usage() {
     let home = quick_home();
     spawn(&home, &["--", "true"]);
     for args in [&["status", "", "--json"][..], &["stop", "", "--json"], &["logs", "", "--json"]] {
@@ -50,27 +50,27 @@ fn an_empty_id_is_bad_usage_and_means_no_session() {
 }
 
 #[test]
-fn an_id_that_fits_several_sessions_names_them() {
+fn ambiguous_id_is_refused() {
     let home = quick_home();
     for _ in 0..2 {
         spawn(&home, &["--name", "twin", "--", "true"]);
     }
     let output = home.provost(&["stop", "twin", "--json"]);
-    refused(&output, 2, "bad_request", &["twin", "several"]);
+    assert_refused(&output, 2, "bad_request", &["twin", "several"]);
 }
 
 #[test]
-fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
+fn hostile_names_never_reach_terminal_raw() {
     let home = quick_home();
-    let id = spawn(&home, &["--", "sh", "-c", "sleep 30", NASTY]);
+    let id = spawn(&home, &["--", "sh", "-c", "sleep 30", HOSTILE_NAME]);
     home.wait_state(&id, |row| {
         row["process"] == "alive" && row["launches"][0]["phase"] == "running"
     });
-    home.provost(&["report", "working", "--session", &id, "--message", NASTY]).ok();
-    home.provost(&["report", "fact", "--session", &id, "--artifact", NASTY]).ok();
-    home.provost(&["cancel", &id, "--because", NASTY]).ok();
-    sealed(&home, &id);
-    home.provost(&["resolve", &id, "--as", "failed", "--because", NASTY]).ok();
+    home.provost(&["report", "working", "--session", &id, "--message", HOSTILE_NAME]).ok();
+    home.provost(&["report", "fact", "--session", &id, "--artifact", HOSTILE_NAME]).ok();
+    home.provost(&["cancel", &id, "--because", HOSTILE_NAME]).ok();
+    wait_sealed(&home, &id);
+    home.provost(&["resolve", &id, "--as", "failed", "--because", HOSTILE_NAME]).ok();
     for args in [
         &["ls"][..],
         &["ls", "--all"],
@@ -80,8 +80,8 @@ fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
         &["events"],
         &["events", &id],
         &["logs", &id],
-        &["stop", NASTY],
-        &["spawn", "--name", NASTY, "--", "true"],
+        &["stop", HOSTILE_NAME],
+        &["spawn", "--name", HOSTILE_NAME, "--", "true"],
         &["status", "\u{1b}[31mno\u{202e}"],
         &["ledger", "verify"],
     ] {
@@ -92,50 +92,50 @@ fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
         }
     }
     let row = home.provost(&["status", &id, "--json"]).ok().json();
-    assert_eq!(row["argv"][3], NASTY, "programs get it as it is");
+    assert_eq!(row["argv"][3], HOSTILE_NAME, "programs get it as it is");
 }
 
 #[test]
-fn a_name_that_cannot_be_seen_whole_is_refused() {
+fn name_with_invisible_characters_is_refused() {
     let home = quick_home();
-    for name in [NASTY, "one\ntwo", "\u{1b}[31m", "a\u{202e}b"] {
+    for name in [HOSTILE_NAME, "one\ntwo", "\u{1b}[31m", "a\u{202e}b"] {
         for flag in ["--name", "--role"] {
             let spawned = home.provost(&["spawn", flag, name, "--json", "--", "true"]);
-            refused(&spawned, 2, "bad_request", &[flag, "invisible characters"]);
+            assert_refused(&spawned, 2, "bad_request", &[flag, "invisible characters"]);
         }
     }
     assert_nothing_was_started(&home);
 }
 
 #[test]
-fn a_name_may_begin_with_a_dash_and_an_empty_one_is_refused_or_replaced() {
+fn name_may_start_with_dash_but_not_be_empty() {
     let home = quick_home();
     let id = spawn(&home, &["--name=--json", "--", "true"]);
-    assert_eq!(text(&sealed(&home, &id)["name"]), "--json");
+    assert_eq!(string_value(&wait_sealed(&home, &id)["name"]), "--json");
     let empty = home.provost(&["spawn", "--name", "", "--json", "--", "true"]);
     match empty.code() {
-        Some(2) => drop(refused(&empty, 2, "bad_request", &["name"])),
+        Some(2) => drop(assert_refused(&empty, 2, "bad_request", &["name"])),
         _ => assert_ne!(empty.ok().json()["session"]["name"], ""),
     }
 }
 
 #[test]
-fn commands_that_cannot_run_are_failed_launches_with_their_reason() {
+fn unrunnable_command_fails_the_launch() {
     let home = quick_home();
     for command in ["/no/such/program", "/etc", ""] {
         let output = home.provost(&["spawn", "--json", "--", command]);
         if output.code() == Some(2) {
             continue;
         }
-        let id = text(&output.ok().json()["id"]);
-        let row = sealed(&home, &id);
+        let id = string_value(&output.ok().json()["id"]);
+        let row = wait_sealed(&home, &id);
         assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"launch".into()), "{row}");
-        assert!(!text(&row["reason"]).is_empty());
+        assert!(!string_value(&row["reason"]).is_empty());
     }
 }
 
 #[test]
-fn an_unknown_key_of_the_configuration_is_rejected_with_the_nearest() {
+fn unknown_config_key_suggests_the_nearest() {
     let home = quick_home();
     for (wrong, nearest) in [
         ("[session]\nsettel = \"2s\"\n", "settle"),
@@ -144,15 +144,15 @@ fn an_unknown_key_of_the_configuration_is_rejected_with_the_nearest() {
     ] {
         configure(&home, wrong);
         let output = home.provost(&["spawn", "--json", "--", "true"]);
-        refused(&output, 2, "bad_request", &[nearest, "provost.toml"]);
+        assert_refused(&output, 2, "bad_request", &[nearest, "provost.toml"]);
     }
     configure(&home, "[session]\nsettle = \"soon\"\n");
     let output = home.provost(&["spawn", "--json", "--", "true"]);
-    refused(&output, 2, "bad_request", &["session.settle", "soon"]);
+    assert_refused(&output, 2, "bad_request", &["session.settle", "soon"]);
     assert_nothing_was_started(&home);
 }
 
-fn assert_nothing_was_started(home: &Home) {
+fn assert_nothing_was_started(home: &TestHome) {
     assert!(!home.path().join("ledger").exists(), "a bad configuration starts nothing");
 }
 

@@ -2,15 +2,15 @@
 
 use std::process::{Command, Stdio};
 
-use provost_testkit::{Home, eventually, scripted_agent_bin};
+use provost_testkit::{TestHome, eventually, scripted_agent_bin};
 
 use super::names::is_dangerous;
-use crate::kit::{configure, quick_home, sealed, spawn, verified};
+use crate::kit::{assert_ledger_verified, configure, quick_home, spawn, wait_sealed};
 
 /// Longer than any protocol line.
 const LONG_LINE: u64 = 100 << 20;
 
-fn with_agent(steps: &str) -> Home {
+fn home_with_agent(steps: &str) -> TestHome {
     let home = quick_home();
     let scenario = home.scenario("agent", steps);
     let program = scripted_agent_bin();
@@ -26,8 +26,8 @@ fn with_agent(steps: &str) -> Home {
 }
 
 #[test]
-fn a_hundred_megabytes_on_one_line_are_kept_and_passed_over() {
-    let home = with_agent(&format!(
+fn huge_line_is_stored_and_skipped() {
+    let home = home_with_agent(&format!(
         r#"
 [[step]]
 emit = {{ type = "ready", thread = "t" }}
@@ -46,7 +46,7 @@ exit = 0
 "#
     ));
     let id = spawn(&home, &["--agent", "scripted", "print"]);
-    let row = sealed(&home, &id);
+    let row = wait_sealed(&home, &id);
     assert_eq!(
         (&row["state"], &row["claim_text"]),
         (&"completed".into(), &"after the line".into())
@@ -58,24 +58,24 @@ exit = 0
     let printed = std::io::copy(&mut logs.stdout.take().expect("a pipe"), &mut std::io::sink());
     assert!(logs.wait().expect("logs ends").success());
     assert!(printed.expect("logs can be read") >= LONG_LINE, "nothing of it is lost");
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
 #[test]
-fn output_that_is_no_text_is_kept_as_it_is_and_shown_as_text() {
+fn binary_output_is_stored_and_shown_as_text() {
     let home = quick_home();
     let id = spawn(&home, &["--", "printf", r"ok\n\377\376\000\033[31mred\033]0;t\007\n\302\n"]);
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     let shown = home.provost(&["logs", &id]);
     assert!(shown.ok().stdout.contains("ok"), "{shown:#?}");
     let json = home.provost(&["logs", &id, "--json"]);
     json.ok();
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
 #[test]
-fn a_protocol_line_that_is_no_text_or_no_message_is_passed_over() {
-    let home = with_agent(
+fn invalid_protocol_lines_are_skipped() {
+    let home = home_with_agent(
         r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -94,12 +94,12 @@ exit = 0
 "#,
     );
     let id = spawn(&home, &["--agent", "scripted", "go"]);
-    assert_eq!(sealed(&home, &id)["state"], "completed");
+    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
 }
 
 #[test]
 fn escapes_never_reach_a_real_terminal() {
-    let home = with_agent(
+    let home = home_with_agent(
         r#"
 [[step]]
 emit = { type = "ready", thread = "\u001b[31mthread" }
@@ -118,10 +118,10 @@ exit = 0
 "#,
     );
     let id = spawn(&home, &["--agent", "scripted", "go \u{1b}[2J\u{1b}]0;owned\u{7}there"]);
-    sealed(&home, &id);
-    let tmux = Tmux::start(&home);
+    wait_sealed(&home, &id);
+    let tmux = TmuxTerminal::start(&home);
     for command in ["ls", &format!("status {id}"), &format!("logs {id}"), &format!("events {id}")] {
-        let screen = tmux.shows(command);
+        let screen = tmux.screen_after(command);
         let raw = screen.chars().find(|c| is_dangerous(*c));
         assert_eq!(raw, None, "{command}: {screen:?}");
     }
@@ -129,17 +129,17 @@ exit = 0
 }
 
 /// A terminal, so that Provost behaves as for a user.
-struct Tmux<'a>(&'a Home);
+struct TmuxTerminal<'a>(&'a TestHome);
 
-impl<'a> Tmux<'a> {
-    fn start(home: &'a Home) -> Self {
-        let tmux = Tmux(home);
+impl<'a> TmuxTerminal<'a> {
+    fn start(home: &'a TestHome) -> Self {
+        let tmux = TmuxTerminal(home);
         tmux.run(&["new-session", "-d", "-x", "200", "-y", "100", "sh"]);
         tmux
     }
 
     /// Types a command and returns the screen once it has ended.
-    fn shows(&self, command: &str) -> String {
+    fn screen_after(&self, command: &str) -> String {
         let mark = format!("ended-{}", command.len());
         self.run(&["send-keys", &format!("clear; provost {command}; echo ${{no}}{mark}"), "Enter"]);
         eventually("the command has ended", || {
@@ -168,7 +168,7 @@ impl<'a> Tmux<'a> {
     }
 }
 
-impl Drop for Tmux<'_> {
+impl Drop for TmuxTerminal<'_> {
     fn drop(&mut self) {
         self.run(&["kill-server"]);
     }

@@ -3,15 +3,17 @@
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-use provost_testkit::Home;
+use provost_testkit::TestHome;
 
-use super::http::{connect, exchange, post, throw};
-use crate::kit::{quick_home, records, sealed, spawn, text, verified};
+use super::raw_client::{connect, post, send_raw, send_request};
+use crate::kit::{
+    assert_ledger_verified, ledger_records, quick_home, spawn, string_value, wait_sealed,
+};
 
 /// Number of idle connections that must not keep other clients out.
 const IDLE: usize = 1_000;
 
-fn with_session() -> (Home, String) {
+fn home_with_session() -> (TestHome, String) {
     let home = quick_home();
     let id = spawn(&home, &["--", "sleep", "600"]);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
@@ -19,9 +21,9 @@ fn with_session() -> (Home, String) {
 }
 
 #[test]
-fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
-    let (home, id) = with_session();
-    let before = records(&home).len();
+fn malformed_report_is_refused_and_not_recorded() {
+    let (home, id) = home_with_session();
+    let before = ledger_records(&home).len();
     let session = format!("\"session\":\"{id}\"");
     for (body, expected) in [
         ("not json".to_owned(), "expected"),
@@ -59,32 +61,34 @@ fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
         assert_eq!(status, 400, "{shown}: {answer}");
         assert_eq!(answer["ok"], false, "{shown}: {answer}");
         assert_eq!(answer["error"]["code"], "bad_request", "{shown}");
-        let message = text(&answer["error"]["message"]);
+        let message = string_value(&answer["error"]["message"]);
         assert!(message.contains(expected), "{shown}: {message}");
     }
     let launch = format!("{{\"launch\":\"{id}.l1\",\"token\":\"wrong\",\"claim\":\"completed\"}}");
     let (status, answer) = post(&home, "/v1/reports", launch.as_bytes());
     assert_eq!((status, &answer["error"]["code"]), (403, &"forbidden".into()), "{answer}");
-    assert_eq!(records(&home).len(), before, "nothing was recorded");
+    assert_eq!(ledger_records(&home).len(), before, "nothing was recorded");
 }
 
 #[test]
 fn invalid_utf8_in_a_body_is_refused() {
-    let (home, id) = with_session();
+    let (home, id) = home_with_session();
     let body = [b"{\"session\":\"", id.as_bytes(), b"\",\"claim\":\"\xff\xfe\"}"].concat();
     let (status, answer) = post(&home, "/v1/reports", &body);
     assert_eq!((status, &answer["error"]["code"]), (400, &"bad_request".into()), "{answer}");
 }
 
 #[test]
-fn unknown_paths_and_methods_are_told_as_errors() {
-    let (home, _) = with_session();
+fn unknown_paths_and_methods_are_errors() {
+    let (home, _) = home_with_session();
     let (status, answer) = post(&home, "/v1/nothing", b"{}");
     assert_eq!((status, &answer["error"]["code"]), (404, &"not_found".into()), "{answer}");
-    let answer =
-        exchange(&home, b"DELETE /v1/sessions HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let answer = send_request(
+        &home,
+        b"DELETE /v1/sessions HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    );
     assert!(answer.contains("\"ok\":false"), "{answer}");
-    let answer = exchange(
+    let answer = send_request(
         &home,
         b"GET /v1/sessions?limit=many HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     );
@@ -92,8 +96,8 @@ fn unknown_paths_and_methods_are_told_as_errors() {
 }
 
 #[test]
-fn junk_instead_of_http_harms_nobody() {
-    let (home, id) = with_session();
+fn junk_instead_of_http_is_harmless() {
+    let (home, id) = home_with_session();
     let noise: Vec<u8> =
         (0..1_000_000_u32).map(|no| no.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for junk in [
@@ -105,33 +109,33 @@ fn junk_instead_of_http_harms_nobody() {
         b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         &noise,
     ] {
-        let answer = throw(&home, junk);
+        let answer = send_raw(&home, junk);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     let long = [b"GET /".to_vec(), vec![b'a'; 4 << 20], b" HTTP/1.1\r\n\r\n".to_vec()].concat();
-    let answer = throw(&home, &long);
+    let answer = send_raw(&home, &long);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
-    answers(&home, &id);
+    assert_answers(&home, &id);
 }
 
 #[test]
-fn half_a_request_and_idle_connections_keep_nobody_out() {
-    let (home, id) = with_session();
+fn partial_and_idle_connections_block_no_client() {
+    let (home, id) = home_with_session();
     let mut half = connect(&home);
     half.write_all(b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"cla")
         .expect("half a request can be sent");
     let idle: Vec<UnixStream> = (0..IDLE).map(|_| connect(&home)).collect();
-    answers(&home, &id);
+    assert_answers(&home, &id);
     // The daemon stops cleanly although these connections are still open.
     home.provost(&["cancel", &id]).ok();
-    sealed(&home, &id);
+    wait_sealed(&home, &id);
     home.daemon().stop();
     drop((half, idle));
-    verified(&home);
+    assert_ledger_verified(&home);
 }
 
 #[track_caller]
-fn answers(home: &Home, id: &str) {
+fn assert_answers(home: &TestHome, id: &str) {
     assert_eq!(home.provost(&["status", id, "--json"]).ok().json()["id"], id);
     let log = std::fs::read_to_string(home.path().join("log/daemon.log")).unwrap_or_default();
     assert!(!log.contains("panicked"), "{log}");

@@ -5,26 +5,26 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{
-    kit::Desk,
-    looking_back::{SERVES, with_session},
+    history::{CLAIMS_EACH_DONE, bind_session_worker},
+    kit::TeamEnv,
 };
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
 /// A finished team, with a closed session.
-fn over() -> (Desk, String) {
-    let desk = Desk::new();
-    let session = with_session(&desk);
-    desk.operate(&["criteria", "add", "the wording was read", "--accept"]).ok();
-    desk.act("boss", &["criteria", "satisfy", "1", "--evidence", "read it twice, aloud"]).ok();
+fn finished_team() -> (TeamEnv, String) {
+    let desk = TeamEnv::new();
+    let session = bind_session_worker(&desk);
+    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", "read it twice, aloud"]).ok();
     desk.provost(&["finish", "limits", "--as", "hand", "--because", "I say that it is done"])
-        .exits(4);
+        .assert_code(4);
     desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
     desk.wait_state(&session, |row| row["process"] != "alive");
     (desk, session)
 }
 
-fn told(stage: &Stage, session: &str) -> Vec<Value> {
+fn read_answers(stage: &TestEnv, session: &str) -> Vec<Value> {
     let looks: &[&[&str]] = &[
         &["status", "limits"],
         &["status", session],
@@ -42,24 +42,24 @@ fn told(stage: &Stage, session: &str) -> Vec<Value> {
         .map(|words| {
             let mut answer = stage.provost(&[words, &["--json"][..]].concat()).ok().json();
             // Commands contain the home and the program path, and only a daemon knows the last poll.
-            strip(&mut answer);
+            strip_local_fields(&mut answer);
             answer
         })
         .collect()
 }
 
-fn strip(value: &mut Value) {
+fn strip_local_fields(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, _| !matches!(name.as_str(), "receive_command" | "polled_at"));
-            fields.values_mut().for_each(strip);
+            fields.values_mut().for_each(strip_local_fields);
         }
-        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Array(items) => items.iter_mut().for_each(strip_local_fields),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+fn read_files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -72,54 +72,58 @@ fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_bundle_tells_the_same_in_an_empty_home_and_is_exported_the_same() {
-    let (here, session) = over();
+fn imported_bundle_reads_and_exports_the_same() {
+    let (here, session) = finished_team();
     let (first, second) = (here.file("first"), here.file("second"));
     let exported = here.provost(&["export", "limits", "--to", &first, "--json"]).ok().json();
     let streams = exported["manifest"]["streams"].as_array().unwrap().len();
     assert_eq!((streams, &exported["manifest"]["snapshot"]), (2, &json!(false)));
-    let there = Stage::new();
+    let there = TestEnv::new();
     let looked = there.provost(&["import", &first, "--only-look", "--json"]).ok().json();
     assert_eq!(looked["manifest"], exported["manifest"]);
     let imported = there.provost(&["import", &first, "--json"]).ok().json();
     assert_eq!((&imported["streams"], &imported["closed"]), (&json!(2), &json!(0)));
-    for (mine, theirs) in told(&here, &session).into_iter().zip(told(&there, &session)) {
+    for (mine, theirs) in
+        read_answers(&here, &session).into_iter().zip(read_answers(&there, &session))
+    {
         assert_eq!(mine, theirs);
     }
     there.provost(&["ledger", "verify"]).ok();
     assert_eq!(there.provost(&["daemon", "status", "--json"]).ok().json()["live_sessions"], 0);
     there.provost(&["export", "limits", "--to", &second]).ok();
-    assert_eq!(files(Path::new(&first)), files(Path::new(&second)));
-    let again = there.provost(&["import", &first, "--json"]).exits(4).json();
+    assert_eq!(read_files(Path::new(&first)), read_files(Path::new(&second)));
+    let again = there.provost(&["import", &first, "--json"]).assert_code(4).json();
     assert!(again["error"]["message"].as_str().unwrap().len() > 10, "{again}");
 }
 
 #[test]
-fn a_bundle_that_was_altered_is_refused_and_nothing_of_it_is_taken() {
-    let (here, _) = over();
+fn altered_bundle_is_refused_whole() {
+    let (here, _) = finished_team();
     let bundle = here.file("bundle");
     here.provost(&["export", "limits", "--to", &bundle]).ok();
     let streams = Path::new(&bundle).join("streams.jsonl");
     let whole = fs::read_to_string(&streams).unwrap();
     fs::write(&streams, whole.replacen("read it twice", "read it never", 1)).unwrap();
-    let there = Stage::new();
-    let refused = there.provost(&["import", &bundle, "--json"]).exits(2).json();
+    let there = TestEnv::new();
+    let refused = there.provost(&["import", &bundle, "--json"]).assert_code(2).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("its digest differs"), "{why}");
     assert!(!there.home.path().join("ledger").exists(), "nothing was made");
     fs::write(&streams, whole).unwrap();
     there.provost(&["import", &bundle]).ok();
-    let taken = here.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    let taken =
+        here.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
     assert!(taken["error"]["message"].as_str().unwrap().contains("exists already"), "{taken}");
 }
 
 #[test]
-fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported() {
-    let here = Desk::new();
-    let session = with_session(&here);
+fn open_team_exports_as_snapshot_and_imports_closed() {
+    let here = TeamEnv::new();
+    let session = bind_session_worker(&here);
     here.send("hand", "Begin with the tests.");
     let bundle = here.file("bundle");
-    let refused = here.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    let refused =
+        here.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
     assert!(
         refused["error"]["message"].as_str().unwrap().contains("still open: task"),
         "{refused}"
@@ -128,7 +132,7 @@ fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported()
     let taken =
         here.provost(&["export", "limits", "--to", &bundle, "--snapshot", "--json"]).ok().json();
     assert_eq!(taken["manifest"]["snapshot"], true);
-    let there = Stage::new();
+    let there = TestEnv::new();
     let imported = there.provost(&["import", &bundle, "--json"]).ok().json();
     assert!(imported["closed"].as_u64().unwrap() >= 1, "{imported}");
     let copy = there.status("limits");
@@ -137,58 +141,58 @@ fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported()
     let row = there.status(&session);
     assert!(row["sealed"] == true && row["process"] != "alive", "{row:#}");
     let next = ["inbox", "next", "--task", "limits", "--as", "hand", "--json"];
-    there.provost(&next).exits(4);
+    there.provost(&next).assert_code(4);
     there.provost(&["ledger", "verify"]).ok();
     // In this home it continues.
-    assert_eq!(here.next("hand", &[])["text"], "Begin with the tests.");
+    assert_eq!(here.take_next("hand", &[])["text"], "Begin with the tests.");
 }
 
 #[test]
-fn a_manifest_that_says_something_else_is_no_manifest() {
-    let (here, _) = over();
+fn invalid_manifest_is_refused() {
+    let (here, _) = finished_team();
     let bundle = here.file("bundle");
     here.provost(&["export", "limits", "--to", &bundle]).ok();
     let manifest = Path::new(&bundle).join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("\"snapshot\": false", "\"snapshot\": true")).unwrap();
-    let refused = here.provost(&["import", &bundle, "--only-look", "--json"]).exits(2).json();
+    let refused = here.provost(&["import", &bundle, "--only-look", "--json"]).assert_code(2).json();
     assert!(refused["error"]["message"].as_str().unwrap().contains("digest"), "{refused}");
 }
 
 #[test]
-fn a_bundle_with_a_pipe_in_it_is_refused_and_not_waited_for() {
-    let (here, _) = over();
+fn bundle_with_a_fifo_is_refused_at_once() {
+    let (here, _) = finished_team();
     let bundle = here.file("bundle");
     here.provost(&["export", "limits", "--to", &bundle]).ok();
     let streams = Path::new(&bundle).join("streams.jsonl");
     fs::remove_file(&streams).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&streams).status().unwrap();
     assert!(made.success());
-    let refused = Stage::new().provost(&["import", &bundle]);
-    assert!(refused.exits(2).stderr.contains("is not a regular file"), "{refused:?}");
+    let refused = TestEnv::new().provost(&["import", &bundle]);
+    assert!(refused.assert_code(2).stderr.contains("is not a regular file"), "{refused:?}");
 }
 
 #[test]
-fn what_cannot_be_exported_or_imported_says_what_helps() {
-    let (here, _) = over();
+fn refused_export_and_import_have_hints() {
+    let (here, _) = finished_team();
     let bundle = here.file("bundle");
     here.provost(&["export", "limits", "--to", &bundle]).ok();
     let taken = here.provost(&["import", &bundle, "--json"]);
     let taken = taken.json()["error"]["next"].clone();
     assert!(taken[0].as_str().unwrap().contains("provost"), "{taken}");
     here.provost(&["daemon", "stop"]).ok();
-    let taken = here.provost(&["import", &bundle, "--json"]).exits(4).json();
+    let taken = here.provost(&["import", &bundle, "--json"]).assert_code(4).json();
     assert_eq!(
         taken["error"]["next"][0], "PROVOST_HOME=EMPTY_DIRECTORY provost import DIRECTORY",
         "{taken}"
     );
-    let live = Desk::new();
-    live.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+    let live = TeamEnv::new();
+    live.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let session = live.spawn_in(live.root(), &["--agent", TALKER, "--keep", "begin"]);
     let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     live.provost(&bind).ok();
     live.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    let open = live.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    let open = live.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
     let next = open["error"]["next"][0].as_str().unwrap();
     assert!(next.starts_with("provost stop "), "{open}");
 }

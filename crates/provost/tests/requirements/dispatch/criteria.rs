@@ -3,52 +3,54 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::Desk;
+use super::kit::TeamEnv;
 
-fn codes(task: &Value) -> Vec<&str> {
+fn blocker_codes(task: &Value) -> Vec<&str> {
     let blockers = task["blockers"].as_array().unwrap().iter();
     blockers.map(|blocker| blocker["code"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn a_workers_criterion_is_proposed_and_a_manager_accepts_it() {
-    let desk = Desk::new();
+fn worker_criterion_is_proposed_then_accepted() {
+    let desk = TeamEnv::new();
     let add = ["criteria", "add", "the tests of both callers pass"];
-    let proposed = desk.act("hand", &add).ok().json()["criterion"].clone();
+    let proposed = desk.act_as("hand", &add).ok().json()["criterion"].clone();
     assert_eq!((&proposed["state"], &proposed["source"]), (&json!("proposed"), &json!("worker")));
-    desk.act("hand", &["criteria", "accept", "1"]).exits(4);
-    let accepted = desk.act("boss", &["criteria", "accept", "1"]).ok().json()["criterion"].clone();
+    desk.act_as("hand", &["criteria", "accept", "1"]).assert_code(4);
+    let accepted =
+        desk.act_as("boss", &["criteria", "accept", "1"]).ok().json()["criterion"].clone();
     assert_eq!(accepted["state"], "accepted");
 }
 
 #[test]
-fn d12_an_empty_receipt_satisfies_nothing_and_nobody_signs_for_another() {
-    let desk = Desk::new();
-    desk.operate(&["criteria", "add", "the wording was read by a person", "--accept"]).ok();
+fn d12_empty_or_foreign_receipts_are_refused() {
+    let desk = TeamEnv::new();
+    desk.act_as_operator(&["criteria", "add", "the wording was read by a person", "--accept"]).ok();
     for empty in ["x", "ok", "- - - - - - - - - - - -"] {
-        desk.act("boss", &["criteria", "satisfy", "1", "--evidence", empty]).exits(2);
+        desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", empty]).assert_code(2);
     }
     let evidence = "read aloud with the support team";
-    let held = desk.act("boss", &["criteria", "satisfy", "1", "--evidence", evidence]).ok().json();
+    let held =
+        desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", evidence]).ok().json();
     let held = &held["criterion"];
     assert_eq!((&held["state"], &held["receipt"]), (&json!("satisfied"), &json!("asserted")));
     assert_eq!(held["evidence"], format!("boss: {evidence}"));
 }
 
 #[test]
-fn an_asserted_receipt_is_refused_where_a_verified_one_is_required() {
-    let desk = Desk::new();
+fn asserted_receipt_is_refused_when_verified_needed() {
+    let desk = TeamEnv::new();
     let add =
         ["criteria", "add", "the file is there in the end", "--check", "test -e x", "--accept"];
-    desk.operate(&add).ok();
+    desk.act_as_operator(&add).ok();
     let word = ["criteria", "satisfy", "1", "--evidence", "I have seen that it is there"];
-    let refused = desk.act("boss", &word);
-    assert!(refused.exits(2).stdout.contains("test -e x"), "{refused:?}");
+    let refused = desk.act_as("boss", &word);
+    assert!(refused.assert_code(2).stdout.contains("test -e x"), "{refused:?}");
 }
 
 #[test]
-fn a_task_is_finished_when_its_checks_pass_on_the_tree_and_not_before() {
-    let desk = Desk::new();
+fn finish_requires_passing_checks_on_the_tree() {
+    let desk = TeamEnv::new();
     let repo = desk.repo("shop");
     let new = ["task", "new", "shop", "--goal", "a shop that sells", "--check", "test -e DONE"];
     desk.provost_in(repo.path(), &new).ok();
@@ -57,9 +59,12 @@ fn a_task_is_finished_when_its_checks_pass_on_the_tree_and_not_before() {
     desk.provost(&finish).ok();
     let refused = eventually("the audit ends", || {
         let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone();
-        (!codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
+        (!blocker_codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
     });
-    assert_eq!((codes(&refused), &refused["state"]), (vec!["check_failed"], &json!("active")));
+    assert_eq!(
+        (blocker_codes(&refused), &refused["state"]),
+        (vec!["check_failed"], &json!("active"))
+    );
     repo.write("DONE", "yes\n");
     repo.commit("done");
     desk.provost(&finish).ok();
@@ -75,46 +80,56 @@ fn a_task_is_finished_when_its_checks_pass_on_the_tree_and_not_before() {
 }
 
 #[test]
-fn d17_a_managers_last_move_is_a_blocker_until_the_task_is_finished() {
-    let desk = Desk::new();
-    desk.prove();
-    desk.act("boss", &["manager", "move", "stop", "--because", "nothing is left to do"]).ok();
-    let task = desk.task();
-    assert_eq!((codes(&task), &task["state"]), (vec!["decided_not_finished"], &json!("active")));
+fn d17_manager_last_move_blocks_until_finish() {
+    let desk = TeamEnv::new();
+    desk.satisfy_criterion();
+    desk.act_as("boss", &["manager", "move", "stop", "--because", "nothing is left to do"]).ok();
+    let task = desk.show_task();
+    assert_eq!(
+        (blocker_codes(&task), &task["state"]),
+        (vec!["decided_not_finished"], &json!("active"))
+    );
     let boss = ["finish", "limits", "--because", "nothing is left to do", "--as", "boss"];
     desk.provost(&boss).ok();
-    assert_eq!((codes(&desk.task()), &desk.task()["state"]), (vec![], &json!("done")));
+    assert_eq!(
+        (blocker_codes(&desk.show_task()), &desk.show_task()["state"]),
+        (vec![], &json!("done"))
+    );
 }
 
 #[test]
-fn a_worker_that_may_not_accept_proposes_nothing_by_the_way() {
-    let desk = Desk::new();
+fn refused_accept_leaves_no_proposal() {
+    let desk = TeamEnv::new();
     let add = ["criteria", "add", "the tests of both callers pass", "--accept"];
-    let refused = desk.act("hand", &add);
-    assert!(refused.exits(4).stdout.contains("a worker may not judge criteria"), "{refused:?}");
-    assert_eq!(desk.task()["criteria"], json!([]));
-    let accepted = desk.act("boss", &add).ok().json()["criterion"].clone();
+    let refused = desk.act_as("hand", &add);
+    assert!(
+        refused.assert_code(4).stdout.contains("a worker may not judge criteria"),
+        "{refused:?}"
+    );
+    assert_eq!(desk.show_task()["criteria"], json!([]));
+    let accepted = desk.act_as("boss", &add).ok().json()["criterion"].clone();
     assert_eq!(accepted["state"], "accepted");
 }
 
 #[test]
-fn a_check_that_fails_is_shown_with_its_end_and_whose_work_it_was() {
-    let desk = Desk::in_repo(&[]);
+fn failed_check_shows_exit_and_author() {
+    let desk = TeamEnv::in_repo(&[]);
     let check = "while test ! -e GO; do sleep 0.1; done; exit 7";
     let go = desk.file("GO");
     let check = check.replace("GO", &go);
-    desk.operate(&["criteria", "add", "it can be gone on", "--check", &check, "--accept"]).ok();
-    desk.operate(&["loop", "start", "--require", &format!("tests=verified:{check}")]).ok();
-    desk.operate(&["check", "--criterion", "1"]).ok();
-    desk.operate(&["check", "--evidence", "tests"]).ok();
-    assert_eq!(desk.task()["criteria"][0]["being_checked"], true);
-    assert_eq!(desk.task()["loop"]["being_checked"], json!(["tests"]));
-    assert!(desk.shown(&["task", "show", "limits"]).contains("· being checked"));
+    desk.act_as_operator(&["criteria", "add", "it can be gone on", "--check", &check, "--accept"])
+        .ok();
+    desk.act_as_operator(&["loop", "start", "--require", &format!("tests=verified:{check}")]).ok();
+    desk.act_as_operator(&["check", "--criterion", "1"]).ok();
+    desk.act_as_operator(&["check", "--evidence", "tests"]).ok();
+    assert_eq!(desk.show_task()["criteria"][0]["being_checked"], true);
+    assert_eq!(desk.show_task()["loop"]["being_checked"], json!(["tests"]));
+    assert!(desk.stdout_of(&["task", "show", "limits"]).contains("· being checked"));
     let listed = ["criteria", "ls", "--task", "limits"];
-    assert!(desk.shown(&listed).contains("being checked by"));
+    assert!(desk.stdout_of(&listed).contains("being checked by"));
     std::fs::write(&go, "").unwrap();
     let task = eventually("both checks ended", || {
-        let task = desk.task();
+        let task = desk.show_task();
         let ended = task["criteria"][0]["failed"].is_object()
             && task["loop"]["failed"]["tests"].is_object();
         ended.then_some(task)
@@ -125,60 +140,63 @@ fn a_check_that_fails_is_shown_with_its_end_and_whose_work_it_was() {
         (&json!(check), &json!("exit 7"), &json!("hand"))
     );
     assert_eq!(task["criteria"][0]["being_checked"], false);
-    let shown = desk.shown(&["task", "show", "limits"]);
+    let shown = desk.stdout_of(&["task", "show", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
-    let shown = desk.shown(&["loop", "status", "--task", "limits"]);
+    let shown = desk.stdout_of(&["loop", "status", "--task", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
-    assert!(desk.shown(&listed).contains("did not pass: exit 7"));
+    assert!(desk.stdout_of(&listed).contains("did not pass: exit 7"));
 }
 
 #[test]
-fn what_an_audit_found_is_seen_by_everybody_and_so_is_the_work_that_was_finished() {
-    let desk = Desk::in_repo(&["--check", "test -e DONE"]);
+fn audit_findings_and_finished_work_are_visible() {
+    let desk = TeamEnv::in_repo(&["--check", "test -e DONE"]);
     desk.bind("limits", "boss", "manager");
     let finish = ["finish", "limits", "--because", "all that was asked for is there"];
-    let refused = desk.provost(&[&finish[..], &["--json"]].concat()).exits(4).json();
+    let refused = desk.provost(&[&finish[..], &["--json"]].concat()).assert_code(4).json();
     let next = refused["error"]["next"][0].as_str().unwrap();
     assert!(next.starts_with("provost manager ack --revision 0 --task "), "{refused}");
     assert!(next.ends_with(" --as boss"), "{refused}");
     desk.provost(&next.split(' ').skip(1).collect::<Vec<_>>()).ok();
     desk.provost(&finish).ok();
-    eventually("the audit ends", || (codes(&desk.task()) == ["check_failed"]).then_some(()));
+    eventually("the audit ends", || {
+        (blocker_codes(&desk.show_task()) == ["check_failed"]).then_some(())
+    });
     let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
-    assert_eq!(codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
-    let card = desk.shown(&["cycle", "limits", "--as", "boss"]);
+    assert_eq!(blocker_codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
+    let card = desk.stdout_of(&["cycle", "limits", "--as", "boss"]);
     assert!(card.contains("have the work fixed: `test -e DONE` does not pass"), "{}", card);
-    let top = desk.task()["cwd"].as_str().unwrap().to_owned();
+    let top = desk.show_task()["cwd"].as_str().unwrap().to_owned();
     std::fs::write(std::path::Path::new(&top).join("DONE"), "yes\n").unwrap();
     desk.provost(&finish).ok();
     let done = eventually("the task is done", || {
-        let task = desk.task();
+        let task = desk.show_task();
         (task["state"] == "done").then_some(task)
     });
     assert_eq!(done["audited"]["worker"], "hand", "{done:#}");
     let tree = &done["audited"]["tree"].as_str().unwrap()[..12];
-    let shown = desk.shown(&["task", "show", "limits"]);
+    let shown = desk.stdout_of(&["task", "show", "limits"]);
     assert!(shown.contains(&format!("hand · tree {tree} was audited")), "{}", shown);
     assert!(shown.contains("check     test -e DONE"), "{}", shown);
-    let again = desk.shown(&finish);
+    let again = desk.stdout_of(&finish);
     assert!(again.contains(&format!("tree {tree} was audited")), "{}", again);
-    let audit = desk.shown(&["audit", "limits"]);
+    let audit = desk.stdout_of(&["audit", "limits"]);
     assert!(audit.contains(&format!("the work of hand, tree {tree}")), "{}", audit);
 }
 
 #[test]
-fn criteria_are_drafted_from_what_a_worker_listed() {
-    let desk = Desk::new();
+fn criteria_are_drafted_from_worker_list() {
+    let desk = TeamEnv::new();
     let answer = "Done. Before it can go out:\n- An answer says how long to wait\n1. The tests of both callers pass\n- ok\n";
-    let sent = desk.act("hand", &["send", "--to", "boss", answer]).ok().json();
+    let sent = desk.act_as("hand", &["send", "--to", "boss", answer]).ok().json();
     let no = sent["message"]["no"].to_string();
-    let looked = desk.act("boss", &["criteria", "draft", "--from", &no, "--dry-run"]).ok().json();
+    let looked =
+        desk.act_as("boss", &["criteria", "draft", "--from", &no, "--dry-run"]).ok().json();
     assert_eq!(looked["draft"]["proposed"].as_array().map(Vec::len), Some(2), "{looked:#}");
     assert_eq!(looked["draft"]["left_out"][0]["why"], "says_nothing");
-    assert_eq!(desk.task()["criteria"], json!([]), "nothing is proposed");
-    let drafted = desk.act("boss", &["criteria", "draft", "--from", &no]).ok().json();
+    assert_eq!(desk.show_task()["criteria"], json!([]), "nothing is proposed");
+    let drafted = desk.act_as("boss", &["criteria", "draft", "--from", &no]).ok().json();
     assert_eq!(drafted["draft"]["proposed"][1]["no"], 2, "{drafted:#}");
-    let criteria = desk.task()["criteria"].clone();
+    let criteria = desk.show_task()["criteria"].clone();
     assert_eq!(criteria[0]["text"], "An answer says how long to wait");
     assert_eq!(
         (&criteria[0]["state"], &criteria[0]["source"]),
@@ -188,7 +206,7 @@ fn criteria_are_drafted_from_what_a_worker_listed() {
     let words = ["criteria", "draft", "--from", "-", "--of", "hand", "--task", "limits"];
     let shown = desk.provost_with_input(&words, "criterion: no caller is told of another");
     assert!(shown.ok().stdout.contains("no caller is told of another"), "{shown:?}");
-    assert_eq!(desk.task()["criteria"][2]["source"], "worker");
-    desk.act("boss", &["criteria", "draft", "--from", "999"]).exits(3);
-    desk.act("boss", &["criteria", "draft", "--from", "x"]).exits(2);
+    assert_eq!(desk.show_task()["criteria"][2]["source"], "worker");
+    desk.act_as("boss", &["criteria", "draft", "--from", "999"]).assert_code(3);
+    desk.act_as("boss", &["criteria", "draft", "--from", "x"]).assert_code(2);
 }

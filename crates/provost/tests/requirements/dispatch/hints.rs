@@ -3,8 +3,8 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::{kit::Desk, looking_back::SERVES};
-use crate::kit::{CREDENTIALS, TALKER, output_of};
+use super::{history::CLAIMS_EACH_DONE, kit::TeamEnv};
+use crate::kit::{TALKER, WRITES_CREDENTIALS, output_of};
 
 #[track_caller]
 fn first_hint(error: &Value) -> &str {
@@ -12,94 +12,97 @@ fn first_hint(error: &Value) -> &str {
 }
 
 #[test]
-fn what_is_said_of_a_loop_without_a_loop_is_an_error_with_a_hint() {
-    let desk = Desk::new();
+fn loop_command_without_loop_is_error_with_hint() {
+    let desk = TeamEnv::new();
     for more in [&["--max-iterations", "4"][..], &["--adversarial"]] {
         let words = ["pair", "a goal", "--pull", "--worker", "a"];
         let refused = desk.provost(&[&words[..], more].concat());
-        assert!(refused.exits(2).stderr.contains("provost pair GOAL --worker"), "{refused:?}");
+        assert!(
+            refused.assert_code(2).stderr.contains("provost pair GOAL --worker"),
+            "{refused:?}"
+        );
     }
 }
 
 #[test]
-fn the_name_of_a_task_that_is_over_means_the_next_task_of_that_name() {
-    let desk = Desk::new();
-    let first = desk.task()["id"].clone();
+fn reused_team_name_means_the_newest_team() {
+    let desk = TeamEnv::new();
+    let first = desk.show_task()["id"].clone();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    assert_eq!(desk.task()["id"], first, "the only one of that name");
+    assert_eq!(desk.show_task()["id"], first, "the only one of that name");
     let pair = ["pair", "the same once more", "--name", "limits", "--pull", "--worker", "hand"];
     let second = desk.provost(&pair);
     let second = second.ok();
     assert_eq!(second.stdout.lines().count(), 1, "the id alone is data: {second:?}");
     assert!(second.stderr.contains("paste this where you open hand"), "{second:?}");
     let id = second.stdout.trim();
-    assert_eq!(desk.task()["id"], id);
+    assert_eq!(desk.show_task()["id"], id);
     assert_eq!(desk.send("hand", "Begin with the tests."), 1);
     desk.provost(&["replay", "limits"]).ok();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    assert_eq!(desk.task()["id"], id, "the newest that is over");
+    assert_eq!(desk.show_task()["id"], id, "the newest that is over");
     desk.provost(&["audit", "limits"]).ok();
 }
 
 #[test]
-fn refusals_are_in_words_and_name_the_command_that_helps() {
-    let desk = Desk::new();
-    let short = desk.operate(&["criteria", "add", "worker wants"]).exits(2).json();
+fn refusals_are_text_with_a_next_command() {
+    let desk = TeamEnv::new();
+    let short = desk.act_as_operator(&["criteria", "add", "worker wants"]).assert_code(2).json();
     let why = short["error"]["message"].as_str().unwrap();
     assert!(why.starts_with("\"worker wants\" says too little: at least 12 letters"), "{why}");
-    let short = desk.act("boss", &["manager", "move", "stop", "--because", "all done"]);
-    assert!(short.exits(2).stdout.contains("says too little"), "{short:?}");
+    let short = desk.act_as("boss", &["manager", "move", "stop", "--because", "all done"]);
+    assert!(short.assert_code(2).stdout.contains("says too little"), "{short:?}");
     let stop = ["manager", "move", "stop", "--because", "nothing is left to do"];
-    let refused = desk.act("hand", &stop).exits(4).json();
+    let refused = desk.act_as("hand", &stop).assert_code(4).json();
     assert_eq!(refused["error"]["message"], "a worker may not record moves");
     let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
     let refused = desk.provost(&finish);
-    assert!(refused.exits(4).stderr.contains("a worker may not pause or end the team"));
+    assert!(refused.assert_code(4).stderr.contains("a worker may not pause or end the team"));
     desk.bind("limits", "deputy", "manager");
-    let refused = desk.act("deputy", &["send", "--to", "hand", "Begin."]).exits(4).json();
+    let refused = desk.act_as("deputy", &["send", "--to", "hand", "Begin."]).assert_code(4).json();
     assert!(first_hint(&refused).starts_with("provost manager ack --revision 0 --task "));
     assert!(first_hint(&refused).ends_with(" --as deputy"), "{refused}");
     desk.send("hand", "Begin with the tests.");
-    let item = desk.next("hand", &[]);
+    let item = desk.take_next("hand", &[]);
     let stale = json!({"no": item["no"], "lease": 9});
-    let refused = desk.ack("hand", &stale).exits(4).json();
+    let refused = desk.ack("hand", &stale).assert_code(4).json();
     assert!(first_hint(&refused).starts_with("provost inbox next --task "), "{refused}");
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     let empty = desk.provost(&["send", "--to", "hand", "", "--task", "limits"]);
-    assert!(empty.exits(2).stderr.contains("the text is empty"), "{empty:?}");
+    assert!(empty.assert_code(2).stderr.contains("the text is empty"), "{empty:?}");
     let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
-    let reply = desk.operate(&set).ok().json();
+    let reply = desk.act_as_operator(&set).ok().json();
     assert!(reply["next"][0].as_str().unwrap().ends_with("--expect 0 --task=limits"), "{reply}");
     let twice = ["loop", "show", "report", "--field", "a=1", "--field", "a=2"];
-    let refused = desk.operate(&twice);
-    assert!(refused.exits(2).stdout.contains("given twice"), "{refused:?}");
+    let refused = desk.act_as_operator(&twice);
+    assert!(refused.assert_code(2).stdout.contains("given twice"), "{refused:?}");
     let silent = desk.provost(&["pair", "check", "limits", "--timeout", "1", "--json"]);
-    assert_eq!(silent.exits(5).json()["ready"], false);
+    assert_eq!(silent.assert_code(5).json()["ready"], false);
     desk.provost(&["daemon", "stop"]).ok();
     let none = desk.provost(&["daemon", "status"]);
-    assert!(none.exits(6).stderr.contains("next: provost ls"), "{none:?}");
+    assert!(none.assert_code(6).stderr.contains("next: provost ls"), "{none:?}");
 }
 
 #[test]
-fn a_contract_and_a_cycle_are_cards_and_replies_have_commands_that_work_anywhere() {
-    let desk = Desk::new();
-    let card = desk.shown(&["manager", "show", "--task", "limits"]);
+fn contract_and_overview_print_working_commands() {
+    let desk = TeamEnv::new();
+    let card = desk.stdout_of(&["manager", "show", "--task", "limits"]);
     assert!(card.starts_with("limits · revision 0, mode guided\n"), "{}", card);
     assert!(card.contains("boss has acknowledged it"), "{}", card);
     desk.bind("limits", "deputy", "manager");
     let shown = desk.provost(&["manager", "show", "--task", "limits"]);
     assert!(shown.ok().stderr.contains(" --as deputy"), "{shown:?}");
-    let cycle = desk.shown(&["cycle", "limits"]);
+    let cycle = desk.stdout_of(&["cycle", "limits"]);
     assert!(cycle.starts_with("limits · active\n") && !cycle.contains('{'), "{}", cycle);
-    let added = desk.operate(&["criteria", "add", "The wording was read"]).ok().json();
+    let added = desk.act_as_operator(&["criteria", "add", "The wording was read"]).ok().json();
     let of = |task: &Value| task["members"][0]["communication"]["receive_command"].clone();
-    assert_eq!(of(&added["task"]), of(&desk.task()));
+    assert_eq!(of(&added["task"]), of(&desk.show_task()));
 }
 
 #[test]
-fn a_task_shows_where_its_worker_works_and_how_that_one_stands() {
-    let desk = Desk::new();
-    desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+fn team_shows_worker_directory_and_status() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
     let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
@@ -111,10 +114,10 @@ fn a_task_shows_where_its_worker_works_and_how_that_one_stands() {
     });
     let branch = member["branch"].as_str().unwrap();
     assert!(branch.starts_with("provost/"), "{branch}");
-    let shown = desk.shown(&["task", "show", "shop"]);
+    let shown = desk.stdout_of(&["task", "show", "shop"]);
     assert!(shown.contains(&format!("work      hand · branch {branch}")), "{}", shown);
     assert!(shown.contains("member    hand (worker) · session "), "{}", shown);
-    let audit = desk.shown(&["audit", "shop"]);
+    let audit = desk.stdout_of(&["audit", "shop"]);
     assert!(audit.contains(&format!("· branch {branch}")), "{}", audit);
     let session = member["session"].as_str().unwrap();
     desk.wait_state(session, |row| row["process"] == "alive");
@@ -124,9 +127,9 @@ fn a_task_shows_where_its_worker_works_and_how_that_one_stands() {
 
 /// D18: an agent may have neither Provost on its path nor the home in its environment.
 #[test]
-fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
-    let desk = Desk::new();
-    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+fn d18_next_commands_work_in_empty_environment() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(&format!("{WRITES_CREDENTIALS}\n[[step]]\nhang = true\n"), "");
     let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
     desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
         .ok();
@@ -134,7 +137,7 @@ fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
     let finish = ["finish", "limits", "--because", "it is done, I think", "--json"];
     let mut command = desk.command(&finish);
     command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
-    let refused = output_of(command).exits(4).json();
+    let refused = output_of(command).assert_code(4).json();
     let hint = first_hint(&refused);
     assert!(hint.starts_with("PROVOST_HOME=") && hint.contains("/provost task show"), "{hint}");
     let mut shell = std::process::Command::new("sh");
@@ -142,16 +145,19 @@ fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
     assert!(output_of(shell).ok().stdout.contains("limit how often each caller may call"));
     let finish = [&finish[..], &["--as", "hand"]].concat();
     let person = desk.provost(&finish);
-    assert!(first_hint(&person.exits(4).json()).starts_with("provost task show"), "{person:?}");
+    assert!(
+        first_hint(&person.assert_code(4).json()).starts_with("provost task show"),
+        "{person:?}"
+    );
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
 
 /// A caller that acts for a member and follows the suggestions stays that member and never becomes the operator.
 #[test]
-fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
-    let desk = Desk::new();
-    desk.operate(&["criteria", "add", "The wording was read", "--accept"]).ok();
+fn suggestions_for_a_member_use_as_flag() {
+    let desk = TeamEnv::new();
+    desk.act_as_operator(&["criteria", "add", "The wording was read", "--accept"]).ok();
     let of_boss = |suggested: &Value| {
         let all = suggested.as_array().unwrap();
         let words = |one: &Value| one.as_str().unwrap().replace("--as=boss", "--as boss");
@@ -159,9 +165,9 @@ fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
         assert!(all.iter().all(|one| words(one).contains("--as boss")), "{suggested}");
     };
     of_boss(
-        &desk.act("boss", &["criteria", "add", "The answer says how long"]).ok().json()["next"],
+        &desk.act_as("boss", &["criteria", "add", "The answer says how long"]).ok().json()["next"],
     );
-    of_boss(&desk.act("boss", &["loop", "status"]).ok().json()["next"]);
+    of_boss(&desk.act_as("boss", &["loop", "status"]).ok().json()["next"]);
     let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
     let hints = cycle["cycle"]["blockers"].as_array().unwrap().iter();
     of_boss(&hints.clone().map(|one| one["hint"].clone()).collect());
@@ -172,10 +178,10 @@ fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
     let again = |one: &Value| one.as_str().unwrap().starts_with("provost task show");
     assert!(!shown["next"].as_array().unwrap().iter().any(again), "{}", shown["next"]);
     let finish = ["finish", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
-    of_boss(&desk.provost(&finish).exits(4).json()["error"]["next"]);
+    of_boss(&desk.provost(&finish).assert_code(4).json()["error"]["next"]);
     // Another member's statement is requested, and not made in its name.
     desk.bind("limits", "deputy", "manager");
-    let refused = desk.provost(&finish).exits(4).json();
+    let refused = desk.provost(&finish).assert_code(4).json();
     let next = refused["error"]["next"].to_string();
     assert!(next.contains("provost send --to deputy TEXT"), "{next}");
     assert!(!next.contains("--as deputy"), "{next}");
@@ -185,10 +191,10 @@ fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
 }
 
 #[test]
-fn a_gate_that_was_dropped_is_for_the_operator_and_no_command_of_a_member_finishes() {
-    let desk = Desk::new();
-    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act("boss", &["loop", "stop", "--because", "it takes too long for us"]).ok();
+fn dropped_gate_leaves_finish_to_operator() {
+    let desk = TeamEnv::new();
+    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as("boss", &["loop", "stop", "--because", "it takes too long for us"]).ok();
     let hint = |by: &[&str]| {
         let show = [&["task", "show", "limits", "--json"], by].concat();
         let task = desk.provost(&show).ok().json();
@@ -203,14 +209,14 @@ fn a_gate_that_was_dropped_is_for_the_operator_and_no_command_of_a_member_finish
 }
 
 #[test]
-fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
-    let desk = Desk::new();
+fn ack_of_offered_message_hints_at_accept() {
+    let desk = TeamEnv::new();
     desk.send("hand", "Begin with the tests.");
-    let taken = desk.act("hand", &["inbox", "next", "--offer-only"]).ok().json();
+    let taken = desk.act_as("hand", &["inbox", "next", "--offer-only"]).ok().json();
     let (item, next) = (&taken["item"], &taken["next"]);
     assert_eq!(next[0], item["accept_command"], "{taken:#}");
     assert_eq!(next[1], item["acknowledge_command"], "{taken:#}");
-    let refused = desk.ack("hand", item).exits(4).json();
+    let refused = desk.ack("hand", item).assert_code(4).json();
     assert!(first_hint(&refused).starts_with("provost inbox accept 1 --lease 1 "), "{refused}");
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     for command in [&next[0], &next[1]] {
@@ -220,20 +226,20 @@ fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
         desk.provost(&words).ok();
     }
     desk.send("hand", "Now the second caller.");
-    assert_eq!(desk.next("hand", &[])["accept_command"], Value::Null);
+    assert_eq!(desk.take_next("hand", &[])["accept_command"], Value::Null);
 }
 
 #[test]
-fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_message() {
-    let desk = Desk::new();
-    desk.act("hand", &["send", "--to", "boss", "criterion: the second caller is limited, too"])
+fn draft_suggests_team_and_takes_no_message() {
+    let desk = TeamEnv::new();
+    desk.act_as("hand", &["send", "--to", "boss", "criterion: the second caller is limited, too"])
         .ok();
-    let drafted = desk.act("boss", &["criteria", "draft", "--from", "1"]).ok().json();
+    let drafted = desk.act_as("boss", &["criteria", "draft", "--from", "1"]).ok().json();
     for next in drafted["next"].as_array().unwrap() {
         let next = next.as_str().unwrap();
         assert!(next.contains(" --task ") && next.ends_with(" --as=boss"), "{next}");
     }
-    let missing = desk.act("boss", &["criteria", "draft", "--from", "77"]).exits(3).json();
+    let missing = desk.act_as("boss", &["criteria", "draft", "--from", "77"]).assert_code(3).json();
     assert!(first_hint(&missing).starts_with("provost inbox ls --all --task "), "{missing}");
     let replay = |form: &str| {
         let replayed = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
@@ -243,53 +249,55 @@ fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_messag
 }
 
 #[test]
-fn labels_are_of_one_conversation_and_name_no_other_member() {
-    let desk = Desk::new();
+fn pair_title_labels_exactly_one_worker() {
+    let desk = TeamEnv::new();
     let pair = ["pair", "rework the start page", "--pull", "--title", "Start page", "--json"];
     let opened = |more: &[&str]| desk.provost(&[&pair[..], more].concat());
     let one = opened(&["--worker", "app", "--manager", "desk"]).ok().json();
     let titles = one["task"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
     assert_eq!(titles.collect::<Vec<_>>(), [&json!("Start page"), &Value::Null], "{one}");
-    let two = opened(&["--worker", "app", "--worker", "other"]).exits(2).json();
+    let two = opened(&["--worker", "app", "--worker", "other"]).assert_code(2).json();
     assert!(first_hint(&two).starts_with("provost task label TASK MEMBER "), "{two}");
     let none = ["pair", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
-    desk.provost(&none).exits(2);
+    desk.provost(&none).assert_code(2);
 }
 
 #[test]
-fn a_check_that_is_waited_for_and_fails_is_an_error_for_programs_too() {
-    let desk = Desk::in_repo(&[]);
+fn awaited_failed_check_is_a_json_error() {
+    let desk = TeamEnv::in_repo(&[]);
     let add = ["criteria", "add", "The tests pass", "--check", "exit 7", "--accept"];
-    desk.operate(&add).ok();
-    let failed = desk.operate(&["check", "--criterion", "1", "--wait"]).exits(1).json();
+    desk.act_as_operator(&add).ok();
+    let failed =
+        desk.act_as_operator(&["check", "--criterion", "1", "--wait"]).assert_code(1).json();
     assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
     assert_eq!(failed["error"]["message"], "check `exit 7` failed: exit 7", "{failed}");
 }
 
 #[test]
-fn what_was_typed_is_repeated_to_programs_without_what_drives_a_terminal() {
-    let desk = Desk::new();
-    let refused = desk.provost(&["task", "show", "--\u{1b}[31mred", "--json"]).exits(2).json();
+fn echoed_input_has_no_terminal_controls() {
+    let desk = TeamEnv::new();
+    let refused =
+        desk.provost(&["task", "show", "--\u{1b}[31mred", "--json"]).assert_code(2).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("red") && !why.contains('\u{1b}'), "{why:?}");
 }
 
 #[test]
-fn a_configuration_that_is_in_no_repository_is_said_not_to_be_read() {
-    let desk = Desk::new();
+fn config_outside_a_repository_is_reported_unread() {
+    let desk = TeamEnv::new();
     let place = desk.home.root().join("plain");
     std::fs::create_dir(&place).unwrap();
     std::fs::write(place.join("provost.toml"), "[agents.demo]\ncommand = [\"true\"]\n").unwrap();
     let spawn = ["spawn", "--agent", "demo", "begin"];
     let refused = desk.provost_in(&place, &spawn);
-    assert!(refused.exits(2).stderr.contains("provost.toml is not read"), "{refused:?}");
+    assert!(refused.assert_code(2).stderr.contains("provost.toml is not read"), "{refused:?}");
     let elsewhere = desk.provost_in(desk.home.root(), &spawn);
-    assert!(!elsewhere.exits(2).stderr.contains("is not read"), "{elsewhere:?}");
+    assert!(!elsewhere.assert_code(2).stderr.contains("is not read"), "{elsewhere:?}");
 }
 
 #[test]
-fn a_worker_that_failed_is_told_with_its_cause_and_nothing_says_to_finish() {
-    let desk = Desk::new();
+fn failed_worker_shows_cause_and_no_finish_hint() {
+    let desk = TeamEnv::new();
     desk.configure_talker("[[step]]\nexit = 3\n", "");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
@@ -302,8 +310,8 @@ fn a_worker_that_failed_is_told_with_its_cause_and_nothing_says_to_finish() {
     });
     assert_eq!(task["task"]["members"][0]["cause"], "crash", "{task:#}");
     assert!(!task["next"].to_string().contains("provost finish"), "{task:#}");
-    assert!(desk.shown(&["task", "show", "shop"]).contains("failed (crash)"));
-    let cycle = desk.shown(&["cycle", "shop"]);
+    assert!(desk.stdout_of(&["task", "show", "shop"]).contains("failed (crash)"));
+    let cycle = desk.stdout_of(&["cycle", "shop"]);
     assert!(cycle.contains("hand (worker) · failed (crash)"), "{}", cycle);
     assert!(cycle.contains("see why hand (crash) failed"), "{}", cycle);
     assert!(!cycle.contains("nothing is open"), "{}", cycle);

@@ -3,16 +3,16 @@
 use provost_testkit::harness::eventually;
 use serde_json::Value;
 
-use super::kit::Desk;
+use super::kit::TeamEnv;
 
 const RULES: &str = "[policies.gate]\nrework = 2\nrework_text = \"The gate is shut.\"\n";
 
-fn shown(desk: &Desk) -> Value {
+fn show_shop(desk: &TeamEnv) -> Value {
     desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone()
 }
 
 /// Takes the clerk's next message and acknowledges it.
-fn handled(desk: &Desk) -> Value {
+fn handle_next(desk: &TeamEnv) -> Value {
     let clerk = ["--task", "shop", "--as", "clerk", "--json"];
     let next = ["inbox", "next", "--wait", "--timeout", "60"];
     let item = desk.provost(&[&next[..], &clerk].concat()).ok().json()["item"].clone();
@@ -22,52 +22,58 @@ fn handled(desk: &Desk) -> Value {
 }
 
 #[test]
-fn a_policy_checks_sends_back_and_finishes_without_anyone_asking() {
-    let desk = Desk::new();
+fn policy_checks_reworks_and_finishes_unattended() {
+    let desk = TeamEnv::new();
     desk.configure(RULES);
     let repo = desk.repo("shop");
     let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gate"];
     desk.provost_in(repo.path(), &new).ok();
     desk.bind("shop", "clerk", "worker");
-    assert!(desk.shown(&["task", "show", "shop"]).contains("manager   policy gate"));
+    assert!(desk.stdout_of(&["task", "show", "shop"]).contains("manager   policy gate"));
     let sells = ["criteria", "add", "it sells something", "--check", "test -e SOLD", "--accept"];
     desk.provost(&[&sells[..], &["--task", "shop"]].concat()).ok();
     desk.provost(&["send", "--to", "clerk", "Sell something.", "--task", "shop"]).ok();
-    handled(&desk);
-    let back = handled(&desk);
+    handle_next(&desk);
+    let back = handle_next(&desk);
     assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"instructs".into()), "{back}");
     let text = back["text"].as_str().unwrap();
     assert!(text.starts_with("The gate is shut.\n\n`test -e SOLD`: exit 1"), "{text}");
     // It was acknowledged without any work: it comes back once more, and then the work is there.
-    handled(&desk);
+    handle_next(&desk);
     repo.write("SOLD", "yes\n");
     repo.commit("sold");
     desk.provost(&["send", "--to", "clerk", "Look again.", "--task", "shop"]).ok();
-    handled(&desk);
-    eventually("the policy finishes the task", || (shown(&desk)["state"] == "done").then_some(()));
-    let because = shown(&desk)["because"].as_str().unwrap().to_owned();
+    handle_next(&desk);
+    eventually("the policy finishes the task", || {
+        (show_shop(&desk)["state"] == "done").then_some(())
+    });
+    let because = show_shop(&desk)["because"].as_str().unwrap().to_owned();
     assert!(because.contains("the policy gate"), "{because}");
 }
 
 #[test]
-fn a_policy_that_there_is_not_opens_nothing() {
-    let desk = Desk::new();
+fn unknown_policy_opens_nothing() {
+    let desk = TeamEnv::new();
     desk.configure(RULES);
     let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gat"];
     let refused = desk.provost(&new);
-    assert!(refused.exits(2).stderr.contains("did you mean \"gate\"?"), "{refused:?}");
-    desk.provost(&["task", "show", "shop"]).exits(3);
+    assert!(refused.assert_code(2).stderr.contains("did you mean \"gate\"?"), "{refused:?}");
+    desk.provost(&["task", "show", "shop"]).assert_code(3);
 }
 
 #[test]
-fn a_recipe_holds_only_when_its_summary_is_confirmed() {
-    let desk = Desk::new();
+fn recipe_applies_only_after_confirmation() {
+    let desk = TeamEnv::new();
     let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
-    let reply = desk.operate(&set).ok().json();
+    let reply = desk.act_as_operator(&set).ok().json();
     assert_eq!(reply["changed"], false);
     assert!(reply["summary"].as_array().unwrap().len() > 5, "{reply}");
-    assert_eq!(desk.task()["mode"], "guided");
-    desk.operate(&[&set[..], &["--yes"]].concat()).ok();
-    assert_eq!((&desk.task()["mode"], &desk.task()["revision"]), (&"strict".into(), &1.into()));
-    desk.operate(&["manager", "set", "--recipe", "careful", "--expect", "1"]).exits(2);
+    assert_eq!(desk.show_task()["mode"], "guided");
+    desk.act_as_operator(&[&set[..], &["--yes"]].concat()).ok();
+    assert_eq!(
+        (&desk.show_task()["mode"], &desk.show_task()["revision"]),
+        (&"strict".into(), &1.into())
+    );
+    desk.act_as_operator(&["manager", "set", "--recipe", "careful", "--expect", "1"])
+        .assert_code(2);
 }

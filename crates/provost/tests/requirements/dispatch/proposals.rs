@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::kit::Desk;
+use super::kit::TeamEnv;
 
-const MINE: &str = "first the second caller, then its tests";
-const THEIRS: &str = "first the tests of both callers";
+const WORKER_PROPOSAL: &str = "first the second caller, then its tests";
+const MANAGER_PROPOSAL: &str = "first the tests of both callers";
 
 #[test]
-fn what_a_worker_proposes_is_shown_to_nobody_before_the_manager_wrote_its_own() {
-    let desk = Desk::new();
+fn worker_proposal_is_hidden_until_manager_writes() {
+    let desk = TeamEnv::new();
     desk.bind("limits", "eye", "reviewer");
-    desk.act("boss", &["task", "propose", THEIRS]).exits(4);
-    desk.act("hand", &["task", "propose", MINE]).ok();
+    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).assert_code(4);
+    desk.act_as("hand", &["task", "propose", WORKER_PROPOSAL]).ok();
     let seen: &[&[&str]] = &[
         &["cycle", "limits", "--as", "boss", "--json"],
         &["cycle", "limits", "--json"],
@@ -25,40 +25,40 @@ fn what_a_worker_proposes_is_shown_to_nobody_before_the_manager_wrote_its_own() 
         &["search", "second", "caller", "tests", "--json"],
     ];
     for words in seen {
-        let shown = desk.shown(words);
+        let shown = desk.stdout_of(words);
         assert!(!shown.contains("then its tests"), "{words:?}: {shown}");
     }
     let own = desk.provost(&["cycle", "limits", "--as", "hand", "--json"]).ok().json();
-    assert_eq!(own["cycle"]["proposals"]["worker"]["text"], MINE);
-    desk.act("boss", &["task", "propose", THEIRS]).ok();
+    assert_eq!(own["cycle"]["proposals"]["worker"]["text"], WORKER_PROPOSAL);
+    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).ok();
     let both = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
-    assert_eq!(both["cycle"]["proposals"]["worker"]["text"], MINE);
-    let asked = desk.next("eye", &[]);
+    assert_eq!(both["cycle"]["proposals"]["worker"]["text"], WORKER_PROPOSAL);
+    let asked = desk.take_next("eye", &[]);
     let text = asked["text"].as_str().unwrap();
-    assert!(text.contains(MINE) && text.contains(THEIRS), "{text}");
-    desk.act("boss", &["task", "choose", "manager", "--because", "mine is the better one"])
-        .exits(4);
+    assert!(text.contains(WORKER_PROPOSAL) && text.contains(MANAGER_PROPOSAL), "{text}");
+    desk.act_as("boss", &["task", "choose", "manager", "--because", "mine is the better one"])
+        .assert_code(4);
     let because = ["--because", "it is smaller, and shows more"];
-    desk.act("eye", &[&["task", "choose", "worker"], &because[..]].concat()).ok();
-    let message = desk.next("boss", &[]);
+    desk.act_as("eye", &[&["task", "choose", "worker"], &because[..]].concat()).ok();
+    let message = desk.take_next("boss", &[]);
     assert!(
         message["text"].as_str().unwrap().contains("the proposal of hand comes next"),
         "{message}"
     );
-    assert_eq!(desk.task()["state"], "active");
+    assert_eq!(desk.show_task()["state"], "active");
 }
 
 #[test]
-fn a_stop_pauses_the_task_until_a_person_lets_it_go_on() {
-    let desk = Desk::new();
+fn stop_choice_pauses_team_until_operator_resumes() {
+    let desk = TeamEnv::new();
     desk.bind("limits", "eye", "reviewer");
-    desk.act("hand", &["task", "propose", MINE]).ok();
-    desk.act("boss", &["task", "propose", THEIRS]).ok();
+    desk.act_as("hand", &["task", "propose", WORKER_PROPOSAL]).ok();
+    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).ok();
     let because = ["--because", "neither says how it is tested"];
-    desk.act("eye", &[&["task", "choose", "stop"], &because[..]].concat()).ok();
-    assert_eq!(desk.task()["state"], "paused");
+    desk.act_as("eye", &[&["task", "choose", "stop"], &because[..]].concat()).ok();
+    assert_eq!(desk.show_task()["state"], "paused");
     desk.send("hand", "go on all the same");
-    assert_eq!(desk.next("hand", &[]), Value::Null);
+    assert_eq!(desk.take_next("hand", &[]), Value::Null);
     desk.provost(&["task", "go-on", "limits"]).ok();
-    assert_eq!(desk.next("hand", &[])["text"], json!("go on all the same"));
+    assert_eq!(desk.take_next("hand", &[])["text"], json!("go on all the same"));
 }

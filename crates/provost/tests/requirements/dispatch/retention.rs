@@ -4,40 +4,40 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use super::{
-    kit::Desk,
-    looking_back::{SERVES, with_session},
+    history::{CLAIMS_EACH_DONE, bind_session_worker},
+    kit::TeamEnv,
 };
 use crate::kit::TALKER;
 
-fn newest(desk: &Desk) -> Value {
+fn newest_seq(desk: &TeamEnv) -> Value {
     desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].clone()
 }
 
 #[test]
-fn d15_asking_in_vain_writes_nothing() {
-    let desk = Desk::new();
-    let before = newest(&desk);
+fn d15_empty_polls_write_nothing() {
+    let desk = TeamEnv::new();
+    let before = newest_seq(&desk);
     for _ in 0..20 {
-        assert_eq!(desk.next("hand", &[]), Value::Null);
-        assert_eq!(desk.next("boss", &[]), Value::Null);
-        desk.act("hand", &["loop", "status"]);
+        assert_eq!(desk.take_next("hand", &[]), Value::Null);
+        assert_eq!(desk.take_next("boss", &[]), Value::Null);
+        desk.act_as("hand", &["loop", "status"]);
     }
-    assert_eq!(newest(&desk), before);
+    assert_eq!(newest_seq(&desk), before);
     // Neither does a repeated refusal of the same request.
     let beg = || {
         let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
-        desk.provost(&finish).exits(4);
+        desk.provost(&finish).assert_code(4);
     };
     beg();
-    let once = newest(&desk);
+    let once = newest_seq(&desk);
     (0..10).for_each(|_| beg());
-    assert_eq!(newest(&desk), once);
+    assert_eq!(newest_seq(&desk), once);
 }
 
 #[test]
-fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
-    let desk = Desk::new();
-    let session = with_session(&desk);
+fn d15_finished_team_is_archived_like_a_session() {
+    let desk = TeamEnv::new();
+    let session = bind_session_worker(&desk);
     desk.wait_state(&session, |row| row["process"] != "alive");
     let archive = ["ledger", "archive", "--older-than", "0s", "--apply", "--json"];
     // The next message would resume the session, so it stays as long as its team can send one.
@@ -47,7 +47,7 @@ fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
         (archived["kept"] == 1).then_some(archived)
     });
     assert_eq!(kept["records"], 0, "{kept}");
-    let output = desk.shown(&["ledger", "archive", "--older-than", "0s"]);
+    let output = desk.stdout_of(&["ledger", "archive", "--older-than", "0s"]);
     assert!(output.contains("kept 1 sessions that work for an open team"), "{}", output);
     let before = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
@@ -60,7 +60,7 @@ fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
     let after = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
     let length = |replay: &Value| replay["rows"].as_array().unwrap().len();
     assert_eq!(length(&after), length(&before) + 1);
-    let audit = desk.shown(&["audit", "limits"]);
+    let audit = desk.stdout_of(&["audit", "limits"]);
     assert!(audit.contains("cancelled, archived"), "{}", audit);
     assert_eq!(desk.status("limits")["state"], "cancelled");
     let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
@@ -73,8 +73,8 @@ fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
 }
 
 #[test]
-fn d15_what_checks_of_a_task_printed_goes_when_the_task_is_long_over() {
-    let desk = Desk::in_repo(&["--check", "echo checked"]);
+fn d15_check_output_of_old_teams_is_removed() {
+    let desk = TeamEnv::in_repo(&["--check", "echo checked"]);
     desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
     let id = desk.status("limits")["id"].clone();
@@ -94,9 +94,9 @@ fn d15_what_checks_of_a_task_printed_goes_when_the_task_is_long_over() {
 }
 
 #[test]
-fn d15_what_a_worker_of_an_open_task_left_is_kept_until_the_task_is_over() {
-    let desk = Desk::new();
-    desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+fn d15_worker_leftovers_stay_until_team_finishes() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
     let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];

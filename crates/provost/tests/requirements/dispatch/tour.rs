@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::kit::Stage;
+use crate::kit::TestEnv;
 
 #[test]
-fn the_tour_of_dispatch_plays_through_and_leaves_nothing() {
-    let stage = Stage::new();
+fn dispatch_tour_completes_and_leaves_nothing() {
+    let stage = TestEnv::new();
     let output = stage.provost(&["tour", "dispatch"]).ok().stdout.clone();
     for part in [
         "$ provost pair ",
@@ -26,5 +26,5 @@ fn the_tour_of_dispatch_plays_through_and_leaves_nothing() {
         .filter(|name| name.starts_with("provost-tour"))
         .collect();
     assert_eq!(left, Vec::<String>::new());
-    stage.provost(&["tour", "dispatch", "--json"]).exits(2);
+    stage.provost(&["tour", "dispatch", "--json"]).assert_code(2);
 }

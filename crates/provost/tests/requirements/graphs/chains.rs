@@ -5,16 +5,16 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use super::kit::{Scripted, Site};
+use super::kit::{PlanEnv, ScriptedTask};
 
-const CHAIN: [Scripted<'static>; 3] = [
+const CHAIN: [ScriptedTask<'static>; 3] = [
     ("one", &[], "echo 1 > one.txt"),
     ("two", &["one"], "cat one.txt > two.txt; while test -e $root/hold; do sleep 0.01; done"),
     ("three", &["two"], "cat two.txt one.txt > three.txt"),
 ];
 
 #[track_caller]
-fn one_conversation(site: &Site) {
+fn assert_one_conversation(site: &PlanEnv) {
     let log = site.log();
     let tasks: Vec<&str> = log.iter().map(|entry| entry.task.as_str()).collect();
     assert_eq!(tasks, ["one", "two", "three"]);
@@ -23,20 +23,24 @@ fn one_conversation(site: &Site) {
 }
 
 #[test]
-fn r18_tasks_after_each_other_are_one_conversation() {
-    let site = Site::new(&CHAIN);
-    let id = site.opened(&["--check", "test -s one.txt"]);
-    let row = site.ended(&id);
+fn r18_chained_tasks_share_one_conversation() {
+    let site = PlanEnv::new(&CHAIN);
+    let id = site.open_run(&["--check", "test -s one.txt"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    one_conversation(&site);
-    assert!(site.told("two", 1).contains("Now do the next task"), "{}", site.told("two", 1));
+    assert_one_conversation(&site);
+    assert!(
+        site.instruction("two", 1).contains("Now do the next task"),
+        "{}",
+        site.instruction("two", 1)
+    );
     assert_eq!(site.file_at(&site.branch(&id), "three.txt"), "1\n1");
     assert!(site.events(&id, "run.handed_over").is_empty());
 }
 
 #[test]
-fn r18_a_conversation_goes_on_over_deaths_of_the_daemon() {
-    let site = Site::new(&CHAIN);
+fn r18_conversation_survives_daemon_death() {
+    let site = PlanEnv::new(&CHAIN);
     let hold = site.stage.file("hold");
     fs::write(&hold, "").unwrap();
     // The check of the first task delays its merge, so that the daemon also dies between the tasks.
@@ -44,47 +48,47 @@ fn r18_a_conversation_goes_on_over_deaths_of_the_daemon() {
         "test -e two.txt || {{ touch {0}; while test -e {0}; do sleep 0.01; done; }}",
         site.stage.file("between")
     );
-    let id = site.opened(&["--check", &check]);
-    site.appears("between");
+    let id = site.open_run(&["--check", &check]);
+    site.wait_file("between");
     site.stage.daemon().kill();
     fs::remove_file(site.stage.file("between")).unwrap();
     site.stage.wait_state(&id, |_| true);
-    site.appears("instructions/two.1");
+    site.wait_file("instructions/two.1");
     site.stage.daemon().kill();
     fs::remove_file(&hold).unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    one_conversation(&site);
+    assert_one_conversation(&site);
 }
 
 #[test]
-fn r18_a_conversation_whose_worktree_is_gone_is_handed_over_and_that_is_recorded() {
+fn r18_missing_worktree_is_a_recorded_handover() {
     let waits = "while ! test -e $root/go-one; do sleep 0.01; done; echo 1 > one.txt";
     let [_, two, three] = CHAIN;
-    let site = Site::new(&[("zero", &[], "echo 0 > zero.txt"), ("one", &[], waits), two, three]);
+    let site = PlanEnv::new(&[("zero", &[], "echo 0 > zero.txt"), ("one", &[], waits), two, three]);
     // The check of the second merge runs until its worktree was removed.
     let root = site.stage.home.root().display().to_string();
     let check = format!(
         "test ! -e zero.txt || test ! -e one.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
     );
-    let id = site.opened(&["--check", &check]);
+    let id = site.open_run(&["--check", &check]);
     site.wait_task(&id, "zero", "merged");
-    site.sign("go-one");
-    site.appears("holding");
-    let session = site.told_of("one")[0].session.clone();
+    site.touch("go-one");
+    site.wait_file("holding");
+    let session = site.instructions_of("one")[0].session.clone();
     let row = site.stage.wait_state(&session, |row| row["process"] != "alive");
     let place = row["worktree"]["path"].as_str().unwrap().to_owned();
     fs::remove_dir_all(&place).unwrap();
-    site.sign("go-on");
-    let row = site.ended(&id);
+    site.touch("go-on");
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let handed = site.events(&id, "run.handed_over");
     assert_eq!(handed.len(), 1, "{handed:#?}");
     assert_eq!((&handed[0]["task"], &handed[0]["from"]), (&json!("two"), &json!(session)));
     assert!(handed[0]["reason"].as_str().unwrap().contains("is gone"), "{handed:#?}");
-    let words = site.told("two", 1);
+    let words = site.instruction("two", 1);
     assert!(words.contains("one, instruction 1"), "the report is handed over: {words}");
-    let [two, three] = ["two", "three"].map(|task| site.told_of(task)[0].session.clone());
+    let [two, three] = ["two", "three"].map(|task| site.instructions_of(task)[0].session.clone());
     assert_ne!(two, session);
     assert_eq!(two, three, "from there on it is one conversation again");
     // It is written after the outcome is sealed.
@@ -97,7 +101,7 @@ fn r18_a_conversation_whose_worktree_is_gone_is_handed_over_and_that_is_recorded
 }
 
 #[test]
-fn r18_a_conversation_goes_on_after_a_conflict_was_mended_in_it() {
+fn r18_conversation_continues_after_conflict_fix() {
     let waits = |own: &str, other: &str| {
         format!("touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done")
     };
@@ -108,7 +112,7 @@ fn r18_a_conversation_goes_on_after_a_conflict_was_mended_in_it() {
     };
     let left = format!("{}\n{}", waits("left", "right"), mends("left"));
     let right = format!("{}\n{}", waits("right", "left"), mends("right"));
-    let site = Site::new(&[
+    let site = PlanEnv::new(&[
         ("left", &[], &left),
         ("right", &[], &right),
         ("after-left", &["left"], "echo l > after-left.txt"),
@@ -116,11 +120,11 @@ fn r18_a_conversation_goes_on_after_a_conflict_was_mended_in_it() {
     ]);
     site.repo.write("shared.txt", "base\n");
     site.repo.commit("Something to change");
-    let id = site.opened(&["--check", "! grep -q '^[<=>]' shared.txt"]);
-    let row = site.ended(&id);
+    let id = site.open_run(&["--check", "! grep -q '^[<=>]' shared.txt"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     for (before, after) in [("left", "after-left"), ("right", "after-right")] {
-        let (before, after) = (site.told_of(before), site.told_of(after));
+        let (before, after) = (site.instructions_of(before), site.instructions_of(after));
         assert_eq!(
             before[0].session,
             after[0].session,
@@ -129,5 +133,5 @@ fn r18_a_conversation_goes_on_after_a_conflict_was_mended_in_it() {
         );
     }
     assert!(site.events(&id, "run.handed_over").is_empty());
-    site.every_commit_passes(&site.branch(&id), "! grep -q '^[<=>]' shared.txt");
+    site.assert_every_commit_passes(&site.branch(&id), "! grep -q '^[<=>]' shared.txt");
 }

@@ -2,13 +2,13 @@
 
 use std::{fs, path::Path, process::Command};
 
-use provost_testkit::harness::{Output, Repo, eventually};
+use provost_testkit::harness::{ProgramOutput, TestRepo, eventually};
 use serde_json::Value;
 
-use crate::kit::{Stage, TALKER};
+use crate::kit::{TALKER, TestEnv};
 
 /// Handles one instruction: records its text, runs the task's script, and reports.
-const ACT: &str = r#"set -eu
+const ACT_SCRIPT: &str = r#"set -eu
 root='ROOT'
 id=$(printf '%s\n' "$1" | awk '/^## Your task/ { found = 1; next } found && NF { print; exit }' | sed 's/:.*//')
 n=1
@@ -21,7 +21,7 @@ claim=completed
 "#;
 
 /// Accepts up to 20 instructions, one after another.
-const AGENT: &str = r#"
+const AGENT_SCENARIO: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
 [[step]]
@@ -36,11 +36,11 @@ repeat = { times = 20, steps = [
 
 /// A task: its id, the ids it depends on, and the shell script its agent runs. In the script, `$root` is the test's
 /// directory and `$n` counts the instructions for this task, the current one included.
-pub(crate) type Scripted<'a> = (&'a str, &'a [&'a str], &'a str);
+pub(crate) type ScriptedTask<'a> = (&'a str, &'a [&'a str], &'a str);
 
 /// One instruction an agent received: its task, its number, the session, and the resumed thread (empty if new).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct LoggedInstruction {
     pub(crate) task: String,
     pub(crate) n: u32,
     pub(crate) session: String,
@@ -48,68 +48,68 @@ pub(crate) struct Told {
 }
 
 /// A repository, a plan, and an agent with a script for each task.
-pub(crate) struct Site {
-    pub(crate) stage: Stage,
-    pub(crate) repo: Repo,
+pub(crate) struct PlanEnv {
+    pub(crate) stage: TestEnv,
+    pub(crate) repo: TestRepo,
 }
 
-impl Site {
-    pub(crate) fn new(tasks: &[Scripted<'_>]) -> Site {
-        Site::configured(tasks, "")
+impl PlanEnv {
+    pub(crate) fn new(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
+        PlanEnv::with_config(tasks, "")
     }
 
     /// Like `new`, with further configuration.
-    pub(crate) fn configured(tasks: &[Scripted<'_>], more: &str) -> Site {
-        let stage = Stage::new();
+    pub(crate) fn with_config(tasks: &[ScriptedTask<'_>], more: &str) -> PlanEnv {
+        let stage = TestEnv::new();
         let repo = stage.home.repo("work");
         let root = stage.home.root().to_owned();
         for dir in ["instructions", "tasks"] {
             fs::create_dir(root.join(dir)).unwrap();
         }
         let here = root.display().to_string();
-        fs::write(root.join("act.sh"), ACT.replace("ROOT", &here)).unwrap();
+        fs::write(root.join("act.sh"), ACT_SCRIPT.replace("ROOT", &here)).unwrap();
         let own = "session.rework = 0\nsession.stop_grace = \"100ms\"\nrun.parallel = 4\n";
-        stage.configure_talker(&AGENT.replace("ROOT", &here), &format!("{own}{more}"));
-        let site = Site { stage, repo };
-        site.plan(tasks);
+        stage.configure_talker(&AGENT_SCENARIO.replace("ROOT", &here), &format!("{own}{more}"));
+        let site = PlanEnv { stage, repo };
+        site.write_plan(tasks);
         site
     }
 
     /// Writes the plan and the script of each task.
-    pub(crate) fn plan(&self, tasks: &[Scripted<'_>]) {
+    pub(crate) fn write_plan(&self, tasks: &[ScriptedTask<'_>]) {
         for (id, _, script) in tasks {
             fs::write(self.stage.file(&format!("tasks/{id}")), format!("{script}\n")).unwrap();
         }
-        fs::write(self.stage.file("plan.toml"), tasks.iter().map(in_toml).collect::<String>())
+        fs::write(self.stage.file("plan.toml"), tasks.iter().map(task_toml).collect::<String>())
             .unwrap();
     }
 
     /// Starts a run of the plan.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> ProgramOutput {
         let plan = self.stage.file("plan.toml");
-        self.ask(&[&["--detach", "--json", "--plan", &plan], arguments].concat())
+        self.run_with(&[&["--detach", "--json", "--plan", &plan], arguments].concat())
     }
 
     /// Starts a run with these arguments.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run_with(&self, arguments: &[&str]) -> ProgramOutput {
         let plain = ["--agent", TALKER, "--review-task", "off", "go"];
         self.stage.home.provost_in(self.repo.path(), &[&["run"], arguments, &plain].concat())
     }
 
     /// Starts a run of the plan and returns its id.
     #[track_caller]
-    pub(crate) fn opened(&self, arguments: &[&str]) -> String {
+    pub(crate) fn open_run(&self, arguments: &[&str]) -> String {
         self.run(arguments).ok().json()["id"].as_str().unwrap().to_owned()
     }
 
     #[track_caller]
-    pub(crate) fn ended(&self, id: &str) -> Value {
-        self.stage.sealed(id)
+    pub(crate) fn wait_sealed(&self, id: &str) -> Value {
+        self.stage.wait_sealed(id)
     }
 
     /// Waits until a later attempt of the run is sealed.
     #[track_caller]
-    pub(crate) fn ended_again(&self, id: &str, leg: u32) -> Value {
+    pub(crate) fn wait_sealed_attempt(&self, id: &str, leg: u32) -> Value {
         self.stage.wait_state(id, |row| row["leg"] == leg && row["sealed"] == true)
     }
 
@@ -121,7 +121,7 @@ impl Site {
 
     /// The state of each task.
     #[track_caller]
-    pub(crate) fn states(&self, id: &str) -> Vec<(String, String)> {
+    pub(crate) fn task_states(&self, id: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let graph = self.graph(id);
         let tasks = graph["tasks"].as_array().unwrap();
@@ -133,44 +133,44 @@ impl Site {
     pub(crate) fn wait_task(&self, id: &str, task: &str, state: &str) {
         let wanted = (task.to_owned(), state.to_owned());
         eventually(&format!("{task} is {state}"), || {
-            let states = self.states(id);
+            let states = self.task_states(id);
             if states.contains(&wanted) { Ok(()) } else { Err(states) }
         });
     }
 
     /// Waits for a file in the test's directory.
     #[track_caller]
-    pub(crate) fn appears(&self, file: &str) {
+    pub(crate) fn wait_file(&self, file: &str) {
         let path = self.stage.file(file);
         eventually(&format!("{file} appears"), || Path::new(&path).exists().then_some(()));
     }
 
     /// Creates a file in the test's directory that a script waits for.
-    pub(crate) fn sign(&self, file: &str) {
+    pub(crate) fn touch(&self, file: &str) {
         fs::write(self.stage.file(file), "").unwrap();
     }
 
     /// The text of a task's n-th instruction.
     #[track_caller]
-    pub(crate) fn told(&self, task: &str, n: u32) -> String {
+    pub(crate) fn instruction(&self, task: &str, n: u32) -> String {
         let path = self.stage.file(&format!("instructions/{task}.{n}"));
         fs::read_to_string(&path).unwrap_or_else(|why| panic!("{path}: {why}"))
     }
 
     /// All instructions, in the order they arrived.
-    pub(crate) fn log(&self) -> Vec<Told> {
+    pub(crate) fn log(&self) -> Vec<LoggedInstruction> {
         let text = fs::read_to_string(self.stage.file("log")).unwrap_or_default();
         let line = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             let [task, n, session, thread] = words[..] else { panic!("{line}") };
             let [task, session, thread] = [task, session, thread].map(str::to_owned);
-            Told { task, n: n.parse().unwrap(), session, thread }
+            LoggedInstruction { task, n: n.parse().unwrap(), session, thread }
         };
         text.lines().map(line).collect()
     }
 
     /// The instructions for one task.
-    pub(crate) fn told_of(&self, task: &str) -> Vec<Told> {
+    pub(crate) fn instructions_of(&self, task: &str) -> Vec<LoggedInstruction> {
         self.log().into_iter().filter(|entry| entry.task == task).collect()
     }
 
@@ -196,7 +196,7 @@ impl Site {
 
     /// Asserts that a command succeeds on every first-parent commit of a branch since `main`.
     #[track_caller]
-    pub(crate) fn every_commit_passes(&self, branch: &str, check: &str) {
+    pub(crate) fn assert_every_commit_passes(&self, branch: &str, check: &str) {
         let commits =
             self.repo.git(&["rev-list", "--first-parent", "--reverse", &format!("main..{branch}")]);
         assert!(!commits.is_empty(), "{branch} has nothing");
@@ -222,13 +222,13 @@ impl Site {
 }
 
 /// A script that first waits for the other task to start, so that both start from the same commit.
-pub(crate) fn beside(own: &str, other: &str, script: &str) -> String {
+pub(crate) fn after_peer_starts(own: &str, other: &str, script: &str) -> String {
     format!(
         "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done\n{script}"
     )
 }
 
-fn in_toml((id, after, _): &Scripted<'_>) -> String {
+fn task_toml((id, after, _): &ScriptedTask<'_>) -> String {
     format!(
         "[[task]]\nid = \"{id}\"\ntitle = \"The task {id}\"\ninstruction = \"Make it.\"\nafter = {after:?}\n"
     )

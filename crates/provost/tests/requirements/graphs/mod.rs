@@ -1,13 +1,13 @@
 //! Task graphs on the real binary: scheduling, the merge queue, and the invariants that hold when something fails
 //! on the way.
 
-mod approval;
 mod chains;
-mod failing;
+mod failures;
 pub(crate) mod kit;
+mod merge_queue;
 mod parallel;
+mod plan_approval;
 mod plans;
 mod questions;
-mod queue;
 mod safety;
 mod warnings;

@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use super::kit::Site;
+use super::kit::PlanEnv;
 
 /// Asks on the agent's own channel, and waits there for the answer.
-const ASKS: &str = r#"
+const ASKS_ON_CHANNEL: &str = r#"
 echo '{"type":"request","id":"q1","kind":"question","blocking":true,"title":"Storage","questions":[{"id":"store","header":"Store","question":"Where is it kept?","options":[],"secret":false}]}'
 read -r answer
 printf '%s\n' "$answer" > $root/answer-$id
@@ -15,38 +15,38 @@ echo $id > $id.txt
 "#;
 
 #[test]
-fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_again() {
+fn r21_decision_is_shared_with_later_tasks() {
     let free = "touch $root/beside; while ! test -e $root/go; do sleep 0.01; done; echo b > b.txt";
-    let site = Site::new(&[
-        ("asks", &[], ASKS),
+    let site = PlanEnv::new(&[
+        ("asks", &[], ASKS_ON_CHANNEL),
         ("beside", &[], free),
-        ("again", &["asks", "beside"], ASKS),
+        ("again", &["asks", "beside"], ASKS_ON_CHANNEL),
         ("hears", &["beside"], "echo h > hears.txt"),
     ]);
-    let id = site.opened(&["--name", "mine", "--check", "true"]);
+    let id = site.open_run(&["--name", "mine", "--check", "true"]);
     let row = site.stage.wait_state(&id, |row| row["requests"][0]["id"].is_string());
     assert_eq!(row["requests"].as_array().unwrap().len(), 1, "{row:#}");
     site.wait_task(&id, "asks", "needs_input");
     // A task without a question continues meanwhile.
-    site.appears("beside");
+    site.wait_file("beside");
     let shown = site.stage.provost(&["status", "mine"]);
     assert!(shown.ok().stdout.contains("Where is it kept?"), "{shown:#?}");
     site.stage.provost(&["answer", "mine", "In SQLite"]).ok();
-    site.appears("answer-asks");
-    site.sign("go");
-    let row = site.ended(&id);
+    site.wait_file("answer-asks");
+    site.touch("go");
+    let row = site.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(4)),
         "{row:#}"
     );
     for task in ["again", "hears"] {
-        let instruction = site.told(task, 1);
+        let instruction = site.instruction(task, 1);
         assert!(instruction.contains("Where is it kept?\n  Decided: In SQLite"), "{instruction}");
     }
     // A task at work then was notified once; the task that asked was not notified.
     let decided = |task: &str, kind: &str| {
-        let session = site.told_of(task)[0].session.clone();
+        let session = site.instructions_of(task)[0].session.clone();
         let events = site.stage.events_of(&session, kind);
         events.iter().filter(|event| event["data"]["key"] == "decision-1").count()
     };
@@ -60,11 +60,11 @@ fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_aga
 }
 
 #[test]
-fn tokens_are_counted_for_the_task_that_they_were_used_for_also_in_one_conversation() {
+fn tokens_are_counted_per_task_in_one_conversation() {
     let site =
-        Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], "echo 2 > two.txt")]);
-    let id = site.opened(&[]);
-    let row = site.ended(&id);
+        PlanEnv::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], "echo 2 > two.txt")]);
+    let id = site.open_run(&[]);
+    let row = site.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["usage"]["input"]),
         (&json!("completed"), &json!(20)),
@@ -77,12 +77,12 @@ fn tokens_are_counted_for_the_task_that_they_were_used_for_also_in_one_conversat
 }
 
 #[test]
-fn a_run_that_is_being_stopped_waits_for_no_answer() {
-    let site = Site::new(&[("asks", &[], ASKS)]);
+fn stopping_run_awaits_no_answer() {
+    let site = PlanEnv::new(&[("asks", &[], ASKS_ON_CHANNEL)]);
     // The agent exits slowly, so that the state can be observed.
     site.repo.write("provost.toml", "[session]\nstop_grace = \"3s\"\n");
     site.repo.commit("A longer grace");
-    let id = site.opened(&[]);
+    let id = site.open_run(&[]);
     site.stage.wait_state(&id, |row| row["requests"][0]["id"].is_string());
     site.stage.provost(&["cancel", &id]).ok();
     let row = site.stage.status(&id);
@@ -90,5 +90,5 @@ fn a_run_that_is_being_stopped_waits_for_no_answer() {
     let shown = site.stage.provost(&["status", &id]);
     assert!(!shown.stdout.contains("needs input"), "{shown:#?}");
     assert!(!shown.stdout.contains("provost answer"), "{shown:#?}");
-    assert_eq!(site.ended(&id)["state"], "cancelled");
+    assert_eq!(site.wait_sealed(&id)["state"], "cancelled");
 }

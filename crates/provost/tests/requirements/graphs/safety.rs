@@ -2,46 +2,46 @@
 
 use serde_json::json;
 
-use super::kit::{Site, beside};
+use super::kit::{PlanEnv, after_peer_starts};
 use crate::kit::HANGS;
 
-fn two_tasks() -> Site {
-    Site::new(&[
+fn two_task_plan() -> PlanEnv {
+    PlanEnv::new(&[
         ("one", &[], "while test -e $root/hold; do sleep 0.01; done; echo 1 > one.txt"),
         ("two", &["one"], "echo 2 > README.md"),
     ])
 }
 
 #[test]
-fn a_branch_of_the_user_with_the_name_of_the_runs_is_left_alone_and_named() {
-    let site = two_tasks();
-    site.sign("hold");
-    let id = site.opened(&["--check", "true"]);
+fn user_branch_with_run_name_is_left_and_named() {
+    let site = two_task_plan();
+    site.touch("hold");
+    let id = site.open_run(&["--check", "true"]);
     let branch = site.branch(&id);
     // It points at the run's base, so that a fast-forward would lose no commit.
     let mine = site.repo.head();
     site.repo.git(&["branch", &branch]);
     std::fs::remove_file(site.stage.file("hold")).unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("queue")), "{row:#}");
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains(&branch) && detail.contains("rename or delete"), "{detail}");
     assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
     site.repo.git(&["branch", "--move", &branch, "kept"]);
     site.stage.provost(&["resume", &id]).ok();
-    let row = site.ended_again(&id, 2);
+    let row = site.wait_sealed_attempt(&id, 2);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(2)),
         "{row:#}"
     );
     assert_eq!(site.repo.git(&["rev-parse", "kept"]), mine);
-    assert_eq!(site.told_of("one").len(), 1, "what was done is not done again");
+    assert_eq!(site.instructions_of("one").len(), 1, "what was done is not done again");
 }
 
 #[test]
-fn changes_in_the_users_checkout_are_neither_seen_nor_touched() {
-    let site = two_tasks();
+fn user_checkout_changes_are_not_seen_or_touched() {
+    let site = two_task_plan();
     site.repo.write("README.md", "changed\n");
     site.repo.write("staged.txt", "staged\n");
     site.repo.git(&["add", "staged.txt"]);
@@ -52,8 +52,8 @@ fn changes_in_the_users_checkout_are_neither_seen_nor_touched() {
         (status, diff, site.repo.read("one.txt"), site.repo.head())
     };
     let before = standing();
-    let id = site.opened(&["--check", "true"]);
-    let row = site.ended(&id);
+    let id = site.open_run(&["--check", "true"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(standing(), before);
     assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "one.txt"]);
@@ -61,11 +61,11 @@ fn changes_in_the_users_checkout_are_neither_seen_nor_touched() {
 }
 
 #[test]
-fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
+fn foreign_work_on_run_branch_is_not_lost() {
     let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
-    let site = Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], hold)]);
-    site.sign("hold");
-    let id = site.opened(&["--check", "true"]);
+    let site = PlanEnv::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], hold)]);
+    site.touch("hold");
+    let id = site.open_run(&["--check", "true"]);
     site.wait_task(&id, "one", "merged");
     let branch = site.branch(&id);
     let place = site.stage.file("mine");
@@ -74,7 +74,7 @@ fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
     site.repo.git(&commit);
     let mine = site.repo.git(&["rev-parse", &branch]);
     std::fs::remove_file(site.stage.file("hold")).unwrap();
-    let row = site.ended(&id);
+    let row = site.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("queue")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains(&format!("is at {mine}")), "{row:#}");
     assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
@@ -82,9 +82,9 @@ fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
 }
 
 #[test]
-fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
-    let site = Site::new(&[]);
-    let victim = site.stage.play(HANGS, &[]);
+fn agent_programs_neither_merge_nor_act_as_operator() {
+    let site = PlanEnv::new(&[]);
+    let victim = site.stage.spawn_scenario(HANGS, &[]);
     let bin = site.stage.home.command::<&str>(&[]).get_program().to_str().unwrap().to_owned();
     let driver = format!(
         "PROVOST_HOME={} {bin} cancel {victim}; touch {}; exit 0",
@@ -95,18 +95,21 @@ fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
     // The agent that gets the conflict sees both sides and keeps both.
     let settle = "test $n = 1 || { grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt; }";
     let arm = "git config merge.x.driver \"sh $root/driver.sh\"; mkdir -p $(git rev-parse --git-common-dir)/info; echo '* merge=x' > $(git rev-parse --git-common-dir)/info/attributes";
-    let left = beside(
+    let left = after_peer_starts(
         "left",
         "right",
         &format!("{arm}; test $n != 1 || echo left > shared.txt; {settle}"),
     );
-    let right =
-        beside("right", "left", &format!("test $n != 1 || echo right > shared.txt; {settle}"));
-    site.plan(&[("left", &[], &left), ("right", &[], &right)]);
+    let right = after_peer_starts(
+        "right",
+        "left",
+        &format!("test $n != 1 || echo right > shared.txt; {settle}"),
+    );
+    site.write_plan(&[("left", &[], &left), ("right", &[], &right)]);
     site.repo.write("shared.txt", "base\n");
     site.repo.commit("Something to change");
-    let id = site.opened(&["--check", "true"]);
-    let row = site.ended(&id);
+    let id = site.open_run(&["--check", "true"]);
+    let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!std::path::Path::new(&site.stage.file("ran")).exists(), "the agent's driver ran");
     assert_eq!(site.file_at(&site.branch(&id), "shared.txt"), "left\nright");
@@ -114,17 +117,17 @@ fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
 }
 
 #[test]
-fn what_a_run_that_goes_on_may_need_is_not_cleaned_up() {
+fn gc_keeps_files_of_open_runs() {
     let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
-    let site = Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &[], hold)]);
-    site.sign("hold");
-    let id = site.opened(&["--check", "true"]);
+    let site = PlanEnv::new(&[("one", &[], "echo 1 > one.txt"), ("two", &[], hold)]);
+    site.touch("hold");
+    let id = site.open_run(&["--check", "true"]);
     site.wait_task(&id, "one", "merged");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert_eq!(found["removed"], json!([]), "{found:#}");
     assert_eq!(found["kept"][0]["reason"], "its run is still active", "{found:#}");
     std::fs::remove_file(site.stage.file("hold")).unwrap();
-    assert_eq!(site.ended(&id)["state"], "succeeded");
+    assert_eq!(site.wait_sealed(&id)["state"], "succeeded");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert!(!found["removed"].as_array().unwrap().is_empty(), "{found:#}");
 }

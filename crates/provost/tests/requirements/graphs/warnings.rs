@@ -3,11 +3,11 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::{Scripted, Site, beside};
+use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
 
 /// A repository with a test that the checks rely on.
-fn guarded(tasks: &[Scripted<'_>]) -> Site {
-    let site = Site::configured(tasks, "verify.protected = [\"test/**\"]\n");
+fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
+    let site = PlanEnv::with_config(tasks, "verify.protected = [\"test/**\"]\n");
     site.repo.write("test/range.js", "checks\n");
     site.repo.commit("A test");
     site
@@ -15,13 +15,13 @@ fn guarded(tasks: &[Scripted<'_>]) -> Site {
 
 /// Waits for the report card, which compares the run's end with its base, and returns the row and the card.
 #[track_caller]
-fn ended(site: &Site, id: &str) -> (Value, String) {
-    site.ended(id);
+fn wait_report_card(site: &PlanEnv, id: &str) -> (Value, String) {
+    site.wait_sealed(id);
     eventually("the card is written", || {
         (!site.events(id, "run.card_written").is_empty()).then_some(())
     });
     let card = site.stage.provost(&["report-card", id]).ok().stdout.clone();
-    (site.ended(id), card)
+    (site.wait_sealed(id), card)
 }
 
 #[track_caller]
@@ -35,33 +35,36 @@ fn still_open(card: &str) -> &str {
 }
 
 #[test]
-fn f5_g3_deleted_test_of_a_chained_task_is_reported() {
-    let site = guarded(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
-    let id = site.opened(&["--check", "true"]);
-    let (row, card) = ended(&site, &id);
+fn f5_g3_chained_task_deleting_test_is_reported() {
+    let site =
+        protected_env(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
+    let id = site.open_run(&["--check", "true"]);
+    let (row, card) = wait_report_card(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(still_open(&card).contains("test/range.js"), "{card}");
 }
 
 /// Deletes a test, and adds a line where another task does too. The task that gets the conflict keeps both lines.
-fn conflicts(line: &str) -> String {
+fn deletes_test_and_conflicts(line: &str) -> String {
     format!(
         "case $n in 1) rm test/{line}.js; printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
     )
 }
 
 #[test]
-fn f5_g3_deleted_test_of_a_returned_task_is_reported() {
-    let (left, right) =
-        (beside("left", "right", &conflicts("left")), beside("right", "left", &conflicts("right")));
-    let site = guarded(&[("left", &[], &left), ("right", &[], &right)]);
+fn f5_g3_returned_task_deleting_test_is_reported() {
+    let (left, right) = (
+        after_peer_starts("left", "right", &deletes_test_and_conflicts("left")),
+        after_peer_starts("right", "left", &deletes_test_and_conflicts("right")),
+    );
+    let site = protected_env(&[("left", &[], &left), ("right", &[], &right)]);
     for file in ["shared.txt", "test/left.js", "test/right.js"] {
         site.repo.write(file, "base\n");
     }
     site.repo.commit("Something to change");
-    let id = site.opened(&["--check", "test -s shared.txt"]);
-    let (row, card) = ended(&site, &id);
+    let id = site.open_run(&["--check", "test -s shared.txt"]);
+    let (row, card) = wait_report_card(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
     for file in ["test/left.js", "test/right.js"] {
@@ -71,26 +74,26 @@ fn f5_g3_deleted_test_of_a_returned_task_is_reported() {
 }
 
 #[test]
-fn f5_g3_change_that_a_later_task_takes_back_is_not_reported() {
-    let site = guarded(&[
+fn f5_g3_reverted_change_is_not_reported() {
+    let site = protected_env(&[
         ("one", &[], "rm test/range.js"),
         ("two", &["one"], "mkdir -p test; echo checks > test/range.js; echo 2 > two.txt"),
     ]);
-    let id = site.opened(&["--check", "true"]);
-    let (row, card) = ended(&site, &id);
+    let id = site.open_run(&["--check", "true"]);
+    let (row, card) = wait_report_card(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(!still_open(&card).contains("test/range.js"), "{card}");
 }
 
 #[test]
-fn f5_g3_task_that_was_never_merged_warns_of_nothing() {
-    let site = guarded(&[
+fn f5_g3_unmerged_task_warns_of_nothing() {
+    let site = protected_env(&[
         ("good", &[], "echo 1 > one.txt"),
         ("bad", &[], "rm test/range.js; echo 1 > bad.txt"),
     ]);
-    let id = site.opened(&["--check", "test ! -e bad.txt"]);
-    let (row, card) = ended(&site, &id);
+    let id = site.open_run(&["--check", "test ! -e bad.txt"]);
+    let (row, card) = wait_report_card(&site, &id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
     assert_eq!(row["tasks"]["merged"], 1, "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
@@ -98,13 +101,13 @@ fn f5_g3_task_that_was_never_merged_warns_of_nothing() {
 }
 
 #[test]
-fn f5_g3_what_the_verified_tree_lacks_is_on_the_card() {
-    let site = guarded(&[
+fn f5_g3_missing_files_are_on_the_report_card() {
+    let site = protected_env(&[
         ("one", &[], "git init -q made; echo 1 > made/file; echo 1 > one.txt"),
         ("two", &["one"], "echo 2 > two.txt"),
     ]);
-    let id = site.opened(&["--check", "true"]);
-    let (row, card) = ended(&site, &id);
+    let id = site.open_run(&["--check", "true"]);
+    let (row, card) = wait_report_card(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("made"), "{row:#}");
     assert!(still_open(&card).contains("made"), "{card}");

@@ -1,9 +1,9 @@
 //! `provost serve`: each issue of a tracker becomes one run, which follows the state of its issue.
 
-mod again;
+mod cancelled_issues;
+mod dispatched_issues;
 mod github;
 mod kit;
-mod opened;
-mod refused;
-mod stopped;
-mod workflow;
+mod rejected_workflows;
+mod retries_and_restarts;
+mod workflow_reload;

@@ -13,13 +13,13 @@ case "$1 $2" in
 esac
 "#;
 
-struct Stand {
+struct FakeGh {
     dir: tempfile::TempDir,
 }
 
-impl Stand {
-    fn new() -> Stand {
-        let stand = Stand { dir: tempfile::tempdir().unwrap() };
+impl FakeGh {
+    fn new() -> FakeGh {
+        let stand = FakeGh { dir: tempfile::tempdir().unwrap() };
         stand.write("gh", GH);
         let gh = stand.dir.path().join("gh");
         fs::set_permissions(gh, fs::Permissions::from_mode(0o700)).unwrap();
@@ -39,12 +39,12 @@ impl Stand {
         self.write("error", stderr);
     }
 
-    fn tracker(&self, provider: Value) -> GitHub {
+    fn tracker(&self, provider: Value) -> GitHubTracker {
         let provider = Fields::new("tracker.provider", provider.as_object().unwrap().clone());
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
-        let environment: Environment = [("PATH".to_owned(), path)].into();
-        let (settings, _) = Settings::read(provider, self.dir.path(), &environment).unwrap();
-        GitHub::new(settings, environment)
+        let environment: EnvironmentMap = [("PATH".to_owned(), path)].into();
+        let (settings, _) = GitHubSettings::read(provider, self.dir.path(), &environment).unwrap();
+        GitHubTracker::new(settings, environment)
     }
 
     fn calls(&self) -> String {
@@ -52,7 +52,7 @@ impl Stand {
     }
 }
 
-fn told(number: u64, state: &str, labels: &[&str]) -> Value {
+fn issue_json(number: u64, state: &str, labels: &[&str]) -> Value {
     let labels: Vec<Value> = labels.iter().map(|name| json!({"name": name})).collect();
     json!({"id": format!("I_{number}"), "number": number, "title": "Greet", "body": "Say hello.", "state": state,
         "labels": labels, "url": "https://example.invalid/1", "assignees": [{"login": "ann"}],
@@ -61,53 +61,57 @@ fn told(number: u64, state: &str, labels: &[&str]) -> Value {
 
 #[test]
 fn an_open_issue_is_read_with_its_labels() {
-    let stand = Stand::new();
+    let stand = FakeGh::new();
     let listed = json!([
-        told(1, "OPEN", &["Bug", "priority:2"]),
-        told(2, "OPEN", &["State: Human Review", "blocked"]),
+        issue_json(1, "OPEN", &["Bug", "priority:2"]),
+        issue_json(2, "OPEN", &["State: Human Review", "blocked"]),
     ]);
     stand.write("list-open.json", &listed.to_string());
-    let found = stand.tracker(json!({})).in_states(&States::new(["Open", "human review"])).unwrap();
+    let found =
+        stand.tracker(json!({})).issues_in_states(&States::new(["Open", "human review"])).unwrap();
     let (one, two) = (&found.issues[0], &found.issues[1]);
     assert_eq!((one.id.as_str(), one.identifier.as_str(), one.state.as_str()), ("1", "#1", "open"));
     assert_eq!((one.priority, one.dispatchable), (Some(2), true));
     assert_eq!((one.assignee_id.as_deref(), one.updated_at.as_deref()), (Some("ann"), None));
     assert_eq!(one.native_ref.as_ref().unwrap()["node_id"], "I_1");
     assert_eq!((two.state.as_str(), two.dispatchable), ("human review", false));
-    let only = stand.tracker(json!({})).in_states(&States::new(["open"])).unwrap();
+    let only = stand.tracker(json!({})).issues_in_states(&States::new(["open"])).unwrap();
     assert_eq!(only.issues.len(), 1);
     assert!(!stand.calls().contains("closed"), "closed issues were not asked for");
 }
 
 #[test]
-fn an_issue_is_asked_for_by_its_number_and_may_be_gone() {
-    let stand = Stand::new();
-    stand.write("view-1.json", &told(1, "CLOSED", &["state:x"]).to_string());
+fn issue_by_number_may_be_missing() {
+    let stand = FakeGh::new();
+    stand.write("view-1.json", &issue_json(1, "CLOSED", &["state:x"]).to_string());
     let tracker = stand.tracker(json!({"repo": "me/it"}));
     let ids = ["1", "9", "--web"].map(str::to_owned);
-    let found = tracker.by_ids(&ids).unwrap();
+    let found = tracker.issues_by_ids(&ids).unwrap();
     assert_eq!((found.len(), found[0].state.as_str()), (1, "closed"));
     assert!(stand.calls().contains("--repo me/it"), "{}", stand.calls());
     assert!(!stand.calls().contains("view --web"), "{}", stand.calls());
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out_of_lists_and_fails_what_was_asked_for() {
-    let stand = Stand::new();
-    let torn = told(3, "OPEN", &["state:a", "state:b"]);
-    stand.write("list-open.json", &json!([told(1, "OPEN", &[]), {"number": 2}, torn]).to_string());
-    let found = stand.tracker(json!({})).in_states(&States::new(["open"])).unwrap();
+fn bad_gh_issue_warns_in_lists_fails_by_id() {
+    let stand = FakeGh::new();
+    let torn = issue_json(3, "OPEN", &["state:a", "state:b"]);
+    stand.write(
+        "list-open.json",
+        &json!([issue_json(1, "OPEN", &[]), {"number": 2}, torn]).to_string(),
+    );
+    let found = stand.tracker(json!({})).issues_in_states(&States::new(["open"])).unwrap();
     assert_eq!((found.issues.len(), found.warnings.len()), (1, 2), "{found:?}");
     stand.write("view-2.json", "{\"number\": 2}");
-    let refused = stand.tracker(json!({})).by_ids(&["2".to_owned()]).unwrap_err();
+    let refused = stand.tracker(json!({})).issues_by_ids(&["2".to_owned()]).unwrap_err();
     assert_eq!(refused.category(), "tracker_response");
 }
 
 #[test]
-fn refusals_are_sorted_by_what_can_be_done_about_them() {
-    let stand = Stand::new();
+fn gh_errors_are_classified() {
+    let stand = FakeGh::new();
     let category = || {
-        let asked = stand.tracker(json!({})).in_states(&States::new(["open"]));
+        let asked = stand.tracker(json!({})).issues_in_states(&States::new(["open"]));
         asked.unwrap_err().category()
     };
     stand.fails(4, "To get started with GitHub CLI, please run:  gh auth login");
@@ -120,28 +124,28 @@ fn refusals_are_sorted_by_what_can_be_done_about_them() {
     assert_eq!(category(), "tracker_status");
     stand.write("list-open.json", "no json");
     assert_eq!(category(), "tracker_response");
-    stand.write("list-open.json", &json!([told(1, "OPEN", &[])]).to_string());
-    let full = stand.tracker(json!({"limit": 1})).in_states(&States::new(["open"]));
+    stand.write("list-open.json", &json!([issue_json(1, "OPEN", &[])]).to_string());
+    let full = stand.tracker(json!({"limit": 1})).issues_in_states(&States::new(["open"]));
     assert_eq!(full.unwrap_err().category(), "tracker_pagination");
     fs::remove_file(stand.dir.path().join("gh")).unwrap();
-    let asked = GitHub {
+    let asked = GitHubTracker {
         environment: [("PATH".to_owned(), "/nowhere".to_owned())].into(),
         ..stand.tracker(json!({}))
     };
-    assert_eq!(asked.by_ids(&["1".to_owned()]).unwrap_err().category(), "tracker_request");
+    assert_eq!(asked.issues_by_ids(&["1".to_owned()]).unwrap_err().category(), "tracker_request");
 }
 
 #[test]
-fn asked_for_nothing_it_runs_nothing() {
-    let stand = Stand::new();
+fn empty_query_runs_no_gh() {
+    let stand = FakeGh::new();
     let tracker = stand.tracker(json!({}));
-    assert_eq!(tracker.in_states(&States::default()).unwrap(), Found::default());
-    assert_eq!(tracker.by_ids(&[]).unwrap(), []);
+    assert_eq!(tracker.issues_in_states(&States::default()).unwrap(), IssueList::default());
+    assert_eq!(tracker.issues_by_ids(&[]).unwrap(), []);
     assert_eq!(stand.calls(), "");
 }
 
 #[test]
-fn a_repository_that_could_be_an_option_is_refused() {
+fn option_like_repository_is_refused() {
     for bad in ["x", "--web/x", "a/b/c/d", "a b/c", "a//b"] {
         assert!(!is_repo(bad), "{bad}");
     }

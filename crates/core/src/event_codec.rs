@@ -1,0 +1,61 @@
+//! The `events!` macro, which defines an event enum and its stored form.
+
+/// The reason a stored event cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("event kind {kind} version {v} is unknown to this version of provost")]
+    Unknown { kind: String, v: u16 },
+    #[error("event of kind {kind} is malformed")]
+    Malformed {
+        kind: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Defines the event enum, a payload type per kind, and their stored form.
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+            pub struct $variant { $($(#[$field_doc])* pub $field: $type),* }
+
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Event {
+                    Event::$variant(event)
+                }
+            }
+        )+
+
+        /// A recorded event.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Event { $($variant($variant)),+ }
+
+        impl Event {
+            /// Every kind, with the version that this program writes.
+            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
+
+            pub fn kind(&self) -> (&'static str, u16) {
+                match self { $(Event::$variant(_) => ($kind, $v)),+ }
+            }
+
+            /// Returns the payload in its stored form.
+            pub fn encode(&self) -> String {
+                let text = match self { $(Event::$variant(event) => serde_json::to_string(event)),+ };
+                text.expect("event payloads have string keys and no failing serializers")
+            }
+
+            /// Reads a stored event.
+            pub fn decode(kind: &str, v: u16, data: &str) -> Result<Event, $crate::event_codec::DecodeError> {
+                match (kind, v) {
+                    $(($kind, $v) => serde_json::from_str(data).map(Event::$variant)),+,
+                    _ => return Err($crate::event_codec::DecodeError::Unknown { kind: kind.to_owned(), v }),
+                }
+                .map_err(|source| $crate::event_codec::DecodeError::Malformed { kind: kind.to_owned(), source })
+            }
+        }
+    };
+}

@@ -1,0 +1,54 @@
+//! Closing a run that was imported from another home, where its effects are carried out.
+
+use super::{
+    event::*,
+    hook::PendingRunHook,
+    outcome::{RunAttemptOutcome, RunEnding},
+    state::Run,
+};
+use crate::{
+    session::{IMPORTED_REASON, skipped_hook_end},
+    time::Moment,
+};
+
+impl Run {
+    /// Whether it was imported from another home and not taken over. Nothing of it runs here.
+    pub fn is_imported(&self) -> bool {
+        self.imported && !self.taken_over
+    }
+
+    /// Returns the events that leave nothing pending here. They judge nothing about the work: an
+    /// open run is cancelled in this copy of the record.
+    pub fn close_imported(&self, now: Moment) -> Vec<Event> {
+        let mut run = self.clone();
+        let mut events = Vec::new();
+        while let Some(event) = run.skip_next_effect(now) {
+            run.evolve(now, &event);
+            events.push(event);
+        }
+        events
+    }
+
+    fn skip_next_effect(&self, now: Moment) -> Option<Event> {
+        let leg = self.attempt();
+        let because = || IMPORTED_REASON.to_owned();
+        let stop = (!self.is_sealed() && leg.stopped.is_none())
+            .then(|| RunCancelled { because: because() }.into());
+        let seal = || {
+            let (ending, detail, head) = (RunEnding::Cancelled, because(), self.head.clone());
+            let outcome = RunAttemptOutcome { ending, cause: None, detail, head, at: now };
+            (!self.is_sealed()).then(|| RunSealed { leg: leg.no, outcome }.into())
+        };
+        let unwritten = || self.legs.iter().find(|leg| leg.sealed.is_some() && !leg.card);
+        stop.or_else(seal).or_else(|| self.hooks.first().map(|hook| skip_hook(hook, now))).or_else(
+            || {
+                let leg = unwritten()?.no;
+                Some(RunReportWritten { leg, failure: Some(because()), changed: None }.into())
+            },
+        )
+    }
+}
+
+fn skip_hook(hook: &PendingRunHook, now: Moment) -> Event {
+    HookFinished { key: hook.key, end: skipped_hook_end(hook.at, now) }.into()
+}

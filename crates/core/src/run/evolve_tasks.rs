@@ -1,0 +1,186 @@
+//! Folds events about a run's plan, its tasks and its merge queue.
+
+use std::sync::Arc;
+
+use super::{
+    event::*,
+    graph::{TaskPhase, TaskReturn, WorktreeMove},
+    hook::RunHookEvent,
+    outcome::TreeProof,
+    queue::BatchCheckResult,
+    stage::RunStage,
+    state::{PlanProgress, Run, SessionEnd},
+};
+use crate::{ids::SessionId, time::Moment, verdict::CheckEnd};
+
+impl Run {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    pub(super) fn apply_plan(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::PlanMade(e) => {
+                let plan = Arc::new((*e.plan).clone());
+                self.planned = Some(PlanProgress { plan, reviewed: false, approved: false });
+            }
+            Event::PlanInvalid(e) => self.plan_faults.push((e.session, e.faults.clone())),
+            Event::PlanReviewed(e) => {
+                let plan = Arc::new((*e.plan).clone());
+                self.planned = Some(PlanProgress { plan, reviewed: true, approved: false });
+                self.add_pending_hook(RunHookEvent::Planned, at);
+            }
+            Event::PlanApproved(e) => {
+                self.planned.iter_mut().for_each(|planned| planned.approved = true);
+                self.consented.extend(e.commands.iter().cloned());
+            }
+            _ => unreachable!("evolve() sends only events about the plan here"),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    pub(super) fn apply_task(&mut self, event: &Event) {
+        let id = match event {
+            Event::WorktreeMoveRequested(WorktreeMoveRequested { task, .. })
+            | Event::WorktreeMoved(WorktreeMoved { task, .. })
+            | Event::HandedOver(HandedOver { task, .. })
+            | Event::TaskRetried(TaskRetried { task, .. })
+            | Event::TaskQueued(TaskQueued { task })
+            | Event::TaskReturned(TaskReturned { task, .. })
+            | Event::TaskFailed(TaskFailed { task, .. }) => task.clone(),
+            _ => unreachable!("evolve() sends only events about tasks here"),
+        };
+        let Some(graph) = &mut self.graph else { return };
+        match event {
+            Event::WorktreeMoveRequested(_) => graph.errands += 1,
+            Event::TaskQueued(_) => graph.queue.waiting.push(id.clone()),
+            Event::TaskReturned(_) | Event::TaskFailed(_) => graph.queue.remove_task(&id),
+            _ => {}
+        }
+        let Some(task) = graph.task_mut(&id) else { return };
+        match event {
+            Event::WorktreeMoveRequested(e) => {
+                let (no, session, to) = (e.no, e.session, e.to.clone());
+                task.phase = TaskPhase::Bringing(WorktreeMove { no, session, to, done: false });
+            }
+            Event::WorktreeMoved(e) => {
+                if let TaskPhase::Bringing(errand) = &mut task.phase {
+                    errand.done = errand.no == e.no;
+                }
+            }
+            Event::HandedOver(e) => {
+                task.hand_over(e.from, &e.reason);
+                task.phase = TaskPhase::Waiting;
+            }
+            Event::TaskRetried(e) if e.stage == RunStage::TaskReview => task.request_new_review(),
+            Event::TaskRetried(e) => {
+                task.retries += 1;
+                // Another agent begins without the earlier work.
+                match task.worker {
+                    Some(worker) if e.fresh => task.hand_over(worker, &e.detail),
+                    Some(_) | None => task.again = Some(e.detail.clone()),
+                }
+                task.phase = TaskPhase::Waiting;
+            }
+            Event::TaskQueued(_) => {
+                // A fix of broken checks already descends from the merge itself.
+                task.mended = match task.returned.take() {
+                    Some(TaskReturn::Conflict(met)) => Some((met.work, met.onto)),
+                    Some(TaskReturn::Breaks { .. }) => None,
+                    None => task.mended.take(),
+                };
+                (task.again, task.handed_over) = (None, None);
+                task.phase = TaskPhase::Queued;
+            }
+            Event::TaskReturned(e) => {
+                task.returns += 1;
+                task.returned = Some((*e.why).clone());
+                if let TaskReturn::Conflict(met) = &*e.why {
+                    task.mending = met.files.clone();
+                }
+                task.phase = TaskPhase::Waiting;
+            }
+            Event::TaskFailed(e) => {
+                task.phase = TaskPhase::Failed { detail: e.detail.clone() };
+                task.mending = Vec::new();
+            }
+            _ => {}
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    pub(super) fn apply_queue(&mut self, event: &Event) {
+        let Some(graph) = &mut self.graph else { return };
+        match event {
+            Event::BatchMerged(e) => {
+                graph.queue.record_merge(e.onto.clone(), e.links.clone(), e.conflicts.clone());
+            }
+            Event::BatchVerified(e) => graph.queue.record_check_skipped(e.len),
+            Event::Integrated(e) => {
+                let by = graph.queue.batch.as_ref().and_then(|batch| batch.proved_by);
+                let links = graph.queue.record_integration(e.len);
+                let last = links.last().and_then(|link| graph.task(&link.task));
+                let own = last.and_then(|task| task.proof.clone());
+                links.iter().for_each(|link| graph.merge(&link.task));
+                let checked = by.and_then(|by| self.session(by)).and_then(|one| one.end.as_deref());
+                let proof = checked.and_then(TreeProof::from_end).or(own);
+                self.set_head(&e.head, proof.filter(|proof| proof.is_for(&e.head)));
+            }
+            _ => unreachable!("evolve() sends only events about the queue here"),
+        }
+    }
+
+    /// Records a session for a task, or one that checks a merged batch.
+    pub(super) fn add_task_session(&mut self, e: &RunSessionOpened) {
+        let base = self.base().clone();
+        let Some(graph) = &mut self.graph else { return };
+        let Some(id) = &e.task else {
+            graph.queue.checks += u32::from(e.stage == RunStage::Tasks);
+            return;
+        };
+        let Some(task) = graph.task_mut(id) else { return };
+        if e.stage == RunStage::Work {
+            let begun = match &task.phase {
+                TaskPhase::Bringing(errand) => errand.to.clone(),
+                TaskPhase::Waiting
+                | TaskPhase::Working { .. }
+                | TaskPhase::Queued
+                | TaskPhase::Merged
+                | TaskPhase::Failed { .. } => {
+                    Some(task.returned.as_ref().map_or(base, |why| why.merge_commit().clone()))
+                }
+            };
+            task.base = begun.or(task.base.take());
+            (task.worker, task.headless) = (Some(e.session), None);
+            if task.workers.last() != Some(&e.session) {
+                task.workers.push(e.session);
+            }
+        }
+        task.phase = TaskPhase::Working { session: e.session, stage: e.stage, cycle: e.cycle };
+    }
+
+    /// Records the result of a session that checked a merged batch.
+    pub(super) fn record_batch_check(&mut self, session: SessionId, end: &SessionEnd) {
+        let Some(graph) = &mut self.graph else { return };
+        let merged = graph.queue.to_prove().map(|link| &link.merge.tree);
+        // A result about another tree proves nothing about the merged one.
+        let other = end.head.as_ref().is_some_and(|head| Some(&head.tree) != merged);
+        let found = if other {
+            BatchCheckResult::Inconclusive
+        } else if end.is_good() {
+            BatchCheckResult::Passed
+        } else if end.receipts.iter().any(|one| is_failure(&one.end)) {
+            BatchCheckResult::Failed
+        } else {
+            BatchCheckResult::Inconclusive
+        };
+        graph.queue.record_check(session, found);
+    }
+}
+
+/// Whether a check ran to completion and failed.
+fn is_failure(end: &CheckEnd) -> bool {
+    match end {
+        CheckEnd::Exit(0) | CheckEnd::Unfinished(_) => false,
+        CheckEnd::Exit(_) | CheckEnd::Signal(_) | CheckEnd::TimeLimit | CheckEnd::OutputLimit => {
+            true
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Builds the specs of a run's sessions.
+
+use std::collections::BTreeMap;
+
+use super::{
+    graph::{TaskGraph, TaskPhase},
+    landing::LandStep,
+    spec::ReviewMode,
+    stage::{RunStage, StagePermissions},
+    state::Run,
+};
+use crate::{
+    ids::{CommitId, SessionId},
+    limits::Bounds,
+    plan::PlanTask,
+    session::{
+        AgentProfile, AgentSettings, AgentSpec, Budget, CheckTerms, CommandStdin, Driver,
+        ExitZeroPolicy, OnFinish, RunStageRef, SessionSpec, WorkLocation,
+    },
+    verdict::EmptyDiff,
+};
+
+/// The purpose of a new session.
+pub(super) struct SessionJob<'a> {
+    pub(super) stage: RunStage,
+    /// The number of the review or of the landing step; for checks of merged tasks, the number of
+    /// the check.
+    pub(super) cycle: u32,
+    pub(super) task: Option<&'a PlanTask>,
+    /// The commit that it begins from.
+    pub(super) base: &'a CommitId,
+    pub(super) checks: Vec<String>,
+}
+
+impl Run {
+    /// Returns the job of a session of the current stage.
+    pub(super) fn job(&self, cycle: u32) -> SessionJob<'_> {
+        let (base, checks) = (&self.base().commit, self.all_checks());
+        SessionJob { stage: self.stage, cycle, task: None, base, checks }
+    }
+
+    /// Returns the spec of the next session. None if the stage has no agent.
+    pub(super) fn session_spec(&self, no: u32, job: &SessionJob<'_>) -> Option<SessionSpec> {
+        let spec = self.agent_spec(no, job)?;
+        Some(if self.is_check_only(job.stage, job.cycle) { self.checking_spec(spec) } else { spec })
+    }
+
+    fn agent_spec(&self, no: u32, job: &SessionJob<'_>) -> Option<SessionSpec> {
+        let mode = self.spec.reviews.mode_for(job.stage);
+        let permissions = job.stage.permissions(mode)?;
+        let spec = &self.spec;
+        let edits = permissions.edits;
+        Some(SessionSpec {
+            name: self.session_name(job),
+            role: Some(job.stage.as_str().to_owned()),
+            project: Some(spec.project.clone()),
+            cwd: spec.cwd.clone(),
+            agent: restrict_agent(&spec.agent, &permissions, spec.questions),
+            instruction: Some(self.instruction(mode, job)),
+            work: self.work_location(no, edits, job.base),
+            setup: if edits { spec.setup.clone() } else { None },
+            checks: if edits { job.checks.clone() } else { Vec::new() },
+            keep: spec.keep.clone(),
+            protected: spec.protected.clone(),
+            check_terms: CheckTerms {
+                agent_checks: self.agent_checks(),
+                configured: if spec.configured_checks { spec.checks.clone() } else { Vec::new() },
+                base: Some(self.protected_base().clone()),
+            },
+            empty_diff: self.empty_diff(job.stage),
+            exit0: ExitZeroPolicy::SaysNothing,
+            afterwards: OnFinish::Close,
+            bounds: bounds(&spec.bounds, &permissions),
+            budget: self.remaining(),
+            policy: spec.policy.relocated(&self.path(0), &self.path(no)),
+            hooks: BTreeMap::new(),
+            reactions: Vec::new(),
+            warnings: Vec::new(),
+            run: Some(RunStageRef { run: self.id, stage: job.stage }),
+            task: job.task.map(|task| task.id.clone()),
+            adopted: None,
+        })
+    }
+
+    fn session_name(&self, job: &SessionJob<'_>) -> String {
+        let (name, stage) = (&self.spec.name, job.stage);
+        match job.task {
+            Some(task) if stage == RunStage::Work => format!("{name}-{}", task.id),
+            Some(task) => {
+                format!("{name}-{}-{}{}", task.id, stage.as_str(), cycle_suffix(job.cycle))
+            }
+            None => format!("{name}-{}{}", stage.as_str(), cycle_suffix(job.cycle)),
+        }
+    }
+
+    /// Whether a session only runs checks. A merge without conflicts needs no agent.
+    pub(super) fn is_check_only(&self, stage: RunStage, cycle: u32) -> bool {
+        let clean = |step: &LandStep| match step {
+            LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
+            LandStep::Answer { .. } => false,
+        };
+        let landing = stage == RunStage::Land && self.step(cycle).is_some_and(clean);
+        landing || stage == RunStage::Tasks
+    }
+
+    /// Turns a spec into one for a session that only checks its tree. It runs no setup: no agent
+    /// works there, and a setup that changes files would have a different tree checked than the
+    /// merged one.
+    fn checking_spec(&self, spec: SessionSpec) -> SessionSpec {
+        let agent = AgentSpec {
+            name: "provost".to_owned(),
+            driver: Driver::Command,
+            argv: vec!["true".to_owned()],
+            settings: AgentSettings::default(),
+            input: CommandStdin::Closed,
+            version: None,
+            carried: AgentProfile::default(),
+            own_env: Vec::new(),
+            ..self.spec.agent.clone()
+        };
+        let policy = self.spec.policy.clone();
+        let (instruction, setup) = (None, None);
+        let (exit0, budget) = (ExitZeroPolicy::IsDone, Budget::default());
+        SessionSpec { agent, instruction, setup, exit0, budget, policy, ..spec }
+    }
+
+    /// Returns the rule for empty diffs. A reviewer may find nothing to fix; other work must change
+    /// something.
+    fn empty_diff(&self, stage: RunStage) -> EmptyDiff {
+        match stage {
+            RunStage::Work => self.spec.empty_diff,
+            RunStage::Intake
+            | RunStage::Triage
+            | RunStage::Plan
+            | RunStage::PlanReview
+            | RunStage::Tasks
+            | RunStage::TaskReview
+            | RunStage::FinalReview
+            | RunStage::Land => EmptyDiff::Accepted,
+        }
+    }
+
+    /// Returns the path and branch of a session's worktree.
+    pub fn worktree(&self, session: SessionId) -> Option<(String, String)> {
+        let found = self.sessions.iter().find(|one| one.id == session)?;
+        Some((self.path(found.no), self.branch(found.no)))
+    }
+
+    fn path(&self, no: u32) -> String {
+        format!("{}/{no}", self.spec.worktrees)
+    }
+
+    fn branch(&self, no: u32) -> String {
+        format!("{}-{no}", self.spec.branch)
+    }
+
+    fn work_location(&self, no: u32, edits: bool, base: &CommitId) -> WorkLocation {
+        let (top, path, base) = (self.spec.project.clone(), self.path(no), base.clone());
+        if edits {
+            WorkLocation::Worktree {
+                top,
+                path,
+                branch: self.branch(no),
+                copy: self.spec.copy.clone(),
+                base: Some(base),
+            }
+        } else {
+            WorkLocation::Detached { top, path, base }
+        }
+    }
+
+    /// Returns the checks of the run and of the merged tasks of its plan.
+    pub fn all_checks(&self) -> Vec<String> {
+        let tasks = self.graph.iter().flat_map(TaskGraph::tasks);
+        let merged =
+            tasks.filter(|(_, task)| task.phase == TaskPhase::Merged).map(|(plan, _)| plan);
+        self.checks_with(merged).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Returns the remaining budget.
+    pub(super) fn remaining(&self) -> Budget {
+        Budget {
+            tokens: self.budget.tokens.map(|all| all.saturating_sub(self.usage.total())),
+            turns: self.budget.turns.map(|all| all.saturating_sub(self.turns)),
+        }
+    }
+}
+
+fn cycle_suffix(cycle: u32) -> String {
+    if cycle > 1 { format!("-{cycle}") } else { String::new() }
+}
+
+/// Restricts an agent to the permissions of a stage, which never extend the configuration's.
+fn restrict_agent(agent: &AgentSpec, permissions: &StagePermissions, questions: bool) -> AgentSpec {
+    let settings = &agent.settings;
+    let effort = settings.effort.clone().or(permissions.effort.map(str::to_owned));
+    let settings = AgentSettings {
+        sandbox: if permissions.edits { settings.sandbox } else { permissions.sandbox },
+        questions: settings.questions && questions && permissions.asks,
+        network: settings.network && permissions.edits,
+        result: permissions.result,
+        effort,
+        ..settings.clone()
+    };
+    AgentSpec { settings, ..agent.clone() }
+}
+
+fn bounds(bounds: &Bounds, permissions: &StagePermissions) -> Bounds {
+    let shorter = match (bounds.time_limit_ms, permissions.time_limit_ms) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    Bounds { time_limit_ms: shorter, ..bounds.clone() }
+}
+
+/// Whether a review of this mode may be followed by another.
+pub(super) fn is_repeatable(mode: ReviewMode) -> bool {
+    match mode {
+        ReviewMode::Off | ReviewMode::Report => false,
+        ReviewMode::Repair => true,
+    }
+}

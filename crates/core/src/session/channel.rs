@@ -1,0 +1,125 @@
+//! The channel by which messages reach an agent.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    launch::Launch,
+    spec::{Driver, SessionSpec},
+    state::{Session, WorkState},
+};
+
+/// The channel to an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentChannel {
+    /// Codex's app-server.
+    AppServer,
+    /// JSON lines on standard input and output.
+    JsonLines,
+    /// A terminal under a holder.
+    Terminal,
+    /// A tmux pane of an external agent.
+    Pane,
+    /// The standard input of a plain command.
+    Pipe,
+    /// One instruction on the command line; a finished conversation can be resumed.
+    Once,
+    /// An external agent: Provost only reads its transcript.
+    Watched,
+}
+
+impl AgentChannel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AgentChannel::AppServer => "app_server",
+            AgentChannel::JsonLines => "json_lines",
+            AgentChannel::Terminal => "terminal",
+            AgentChannel::Pane => "pane",
+            AgentChannel::Pipe => "pipe",
+            AgentChannel::Once => "once",
+            AgentChannel::Watched => "watched",
+        }
+    }
+}
+
+/// How a recipient receives messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveMode {
+    /// As turns of its conversation.
+    Turns,
+    /// Typed at its prompt.
+    Typed,
+    /// Written to its standard input.
+    Written,
+    /// It pulls messages.
+    Asks,
+    /// Not at all.
+    Nothing,
+}
+
+impl ReceiveMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReceiveMode::Turns => "turns",
+            ReceiveMode::Typed => "typed",
+            ReceiveMode::Written => "written",
+            ReceiveMode::Asks => "asks",
+            ReceiveMode::Nothing => "nothing",
+        }
+    }
+
+    /// Whether Provost pushes messages to the recipient.
+    pub fn is_pushed(self) -> bool {
+        match self {
+            ReceiveMode::Turns | ReceiveMode::Typed | ReceiveMode::Written => true,
+            ReceiveMode::Asks | ReceiveMode::Nothing => false,
+        }
+    }
+}
+
+impl SessionSpec {
+    /// Returns the channel to the agent.
+    pub fn channel(&self) -> AgentChannel {
+        if let Some(adopted) = &self.adopted {
+            return if adopted.pane.is_some() { AgentChannel::Pane } else { AgentChannel::Watched };
+        }
+        match self.agent.driver {
+            Driver::Codex => AgentChannel::AppServer,
+            Driver::Jsonl => AgentChannel::JsonLines,
+            Driver::Terminal | Driver::CodexTerminal => AgentChannel::Terminal,
+            Driver::Command => AgentChannel::Pipe,
+            Driver::CodexExec => AgentChannel::Once,
+        }
+    }
+}
+
+impl Session {
+    /// Returns how a message sent now would reach the agent.
+    pub fn receive_mode(&self) -> ReceiveMode {
+        let (agent, line) = (&self.spec.agent, self.spec.channel());
+        let gone = self.work == WorkState::Removed || (self.store_removed && self.thread.is_some());
+        let sealed = self.attempt().is_sealed();
+        // A session without a launch is about to start one.
+        let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);
+        let ended = sealed && !self.launches.last().is_some_and(Launch::may_be_running);
+        let works = match line {
+            AgentChannel::AppServer | AgentChannel::JsonLines => true,
+            AgentChannel::Terminal if agent.driver.has_protocol() => true,
+            AgentChannel::Pane | AgentChannel::Terminal | AgentChannel::Pipe => {
+                lives && agent.accepts_input()
+            }
+            AgentChannel::Once => ended && self.thread.is_some(),
+            AgentChannel::Watched => false,
+        };
+        match line {
+            _ if gone || !works => ReceiveMode::Nothing,
+            AgentChannel::AppServer | AgentChannel::JsonLines | AgentChannel::Once => {
+                ReceiveMode::Turns
+            }
+            AgentChannel::Terminal | AgentChannel::Pane => ReceiveMode::Typed,
+            AgentChannel::Pipe => ReceiveMode::Written,
+            AgentChannel::Watched => ReceiveMode::Nothing,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Sessions imported from another home. The events were copied; the processes and pending effects were
+//! not.
+
+use super::{
+    command::SessionCommand,
+    event::*,
+    hook::{HookEnd, PendingHook},
+    launch::Launch,
+    state::Session,
+};
+use crate::time::Moment;
+
+/// The reason recorded for everything that only the other home can know.
+pub const IMPORTED_REASON: &str = "it was imported from another home, where it may continue";
+
+/// Whether a command is allowed for an imported session: taking it over, or cleaning up after it.
+pub(super) fn is_allowed_for_foreign(command: &SessionCommand) -> bool {
+    matches!(
+        command,
+        SessionCommand::TakeOver
+            | SessionCommand::Tick
+            | SessionCommand::WorkRemoved
+            | SessionCommand::ConversationRemoved
+    )
+}
+
+impl Session {
+    /// Whether it was imported from another home and not taken over. Nothing of it runs here, because
+    /// the programs come from the imported events.
+    pub fn is_foreign(&self) -> bool {
+        self.imported && !self.taken_over
+    }
+
+    /// Returns the events after which nothing is pending, running or expected here.
+    ///
+    /// They make no statement about the work: an open attempt is cancelled in this copy, a launch that
+    /// may be running is unobserved, and a pending hook may have run.
+    pub fn close_imported(&self, now: Moment) -> Vec<Event> {
+        let mut session = self.clone();
+        let mut events = Vec::new();
+        while let Some(event) = session.next_closing_event(now) {
+            session.evolve(now, &event);
+            events.push(event);
+        }
+        events
+    }
+
+    fn next_closing_event(&self, now: Moment) -> Option<Event> {
+        let sealed = self.attempt().is_sealed();
+        let undecided = !sealed && !self.attempt().is_decided();
+        undecided
+            .then(|| AttemptCancelled { because: IMPORTED_REASON.to_owned() }.into())
+            .or_else(|| self.launches.iter().find_map(close_launch))
+            .or_else(|| self.hooks.first().map(|hook| skip_hook(hook, now)))
+            .or_else(|| (!sealed).then(|| self.seal(now).into()))
+            .or_else(|| self.advance(now))
+    }
+}
+
+/// Closes a launch of the other home. This home does not supervise it and did not observe its end.
+fn close_launch(launch: &Launch) -> Option<Event> {
+    let (id, cursor) = (launch.id, launch.cursor);
+    let listening = launch.is_followed() && launch.stream.closed.is_none();
+    match (launch.may_be_running(), listening, launch.is_gone()) {
+        (true, _, _) => {
+            Some(ProcessUnobserved { launch: id, why: IMPORTED_REASON.to_owned() }.into())
+        }
+        (false, true, _) => Some(StreamClosed { launch: id, cursor }.into()),
+        (false, false, false) => {
+            Some(ProcessTreeReaped { launch: id, leftovers: 0, verified: false }.into())
+        }
+        (false, false, true) => None,
+    }
+}
+
+fn skip_hook(hook: &PendingHook, now: Moment) -> Event {
+    HookFinished { key: hook.key, end: skipped_hook_end(hook.at, now) }.into()
+}
+
+/// A hook that was pending before may have run; one caused by the closing itself did not.
+pub(crate) fn skipped_hook_end(owed: Moment, now: Moment) -> HookEnd {
+    if owed == now {
+        HookEnd::NotStarted(IMPORTED_REASON.to_owned())
+    } else {
+        HookEnd::Uncertain(IMPORTED_REASON.to_owned())
+    }
+}

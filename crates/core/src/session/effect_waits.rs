@@ -1,0 +1,99 @@
+//! Effects that met a shortage: they wait, and are retried for as long as they are pending.
+
+use super::{
+    command::SessionRejection,
+    effect::{DeadlineKind, SessionEffect},
+    event::{EffectRetried, EffectShortage, Event, LaunchFailed},
+    state::Session,
+};
+use crate::{
+    shortage::{EffectWait, Shortage, retry_after_ms},
+    time::Moment,
+};
+
+impl Session {
+    /// Returns how many tries of an effect met a shortage. A result with another number is late.
+    pub fn tries_of(&self, effect: &str) -> u32 {
+        self.effect_wait(effect).map_or(0, |wait| wait.tries)
+    }
+
+    /// Returns the effect that has waited longest for a resource.
+    pub fn longest_wait(&self) -> Option<&EffectWait> {
+        self.short.iter().min_by_key(|wait| wait.since.mono_ms)
+    }
+
+    fn effect_wait(&self, effect: &str) -> Option<&EffectWait> {
+        self.short.iter().find(|wait| wait.effect == effect)
+    }
+
+    /// Whether an effect waits and must not be retried yet.
+    pub(super) fn is_waiting(&self, effect: &SessionEffect) -> bool {
+        !self.short.is_empty() && self.effect_wait(&effect.key()).is_some_and(|wait| !wait.retrying)
+    }
+
+    pub(super) fn decide_shortage(
+        &self,
+        effect: &str,
+        tries: u32,
+        shortage: &Shortage,
+    ) -> Result<Vec<Event>, SessionRejection> {
+        let owed = self.pending_effects();
+        let owed = owed.iter().find(|owed| owed.key() == effect && owed.can_wait_for_resource());
+        let waits = self.effect_wait(effect).is_some_and(|wait| !wait.retrying);
+        let in_time = !waits && self.tries_of(effect) == tries;
+        let current = if in_time { owed } else { None };
+        if let (Some(SessionEffect::StartLaunch(launch)), true) =
+            (current, bug!(ShortageFailsLaunch))
+        {
+            let reason = shortage.detail.clone();
+            return Ok(vec![LaunchFailed { launch: *launch, reason }.into()]);
+        }
+        let met = EffectShortage { effect: effect.to_owned(), shortage: shortage.clone() };
+        current.map(|_| vec![met.into()]).ok_or(SessionRejection::NothingNew)
+    }
+
+    pub(super) fn record_shortage(&mut self, met: &EffectShortage, at: Moment) {
+        let before = self.effect_wait(&met.effect);
+        let tries = before.map_or(0, |wait| wait.tries).saturating_add(1);
+        let wait = EffectWait {
+            effect: met.effect.clone(),
+            shortage: met.shortage.clone(),
+            tries,
+            since: before.map_or(at, |wait| wait.since),
+            retry_at_ms: at.deadline(retry_after_ms(tries)),
+            retrying: false,
+        };
+        self.short.retain(|wait| wait.effect != met.effect);
+        self.short.push(wait);
+    }
+
+    pub(super) fn retry(&mut self, retried: &EffectRetried) {
+        let waits = self.short.iter_mut().filter(|wait| wait.effect == retried.effect);
+        waits.for_each(|wait| wait.retrying = true);
+    }
+
+    /// Drops the waits of effects that are no longer pending.
+    pub(super) fn forget_waits(&mut self) {
+        if !self.short.is_empty() {
+            let owed: Vec<String> = self.pending_effects().iter().map(SessionEffect::key).collect();
+            self.short.retain(|wait| owed.contains(&wait.effect));
+        }
+    }
+
+    fn next_retry(&self) -> Option<&EffectWait> {
+        if bug!(ShortageNeverRetried) {
+            return None;
+        }
+        let waits = self.short.iter().filter(|wait| !wait.retrying);
+        waits.min_by_key(|wait| wait.retry_at_ms)
+    }
+
+    pub(super) fn retry_deadline(&self) -> Option<(u64, DeadlineKind)> {
+        self.next_retry().map(|wait| (wait.retry_at_ms, DeadlineKind::Retry))
+    }
+
+    pub(super) fn retry_if_due(&self, now: Moment) -> Option<Event> {
+        let due = self.next_retry().filter(|wait| now.mono_ms >= wait.retry_at_ms)?;
+        Some(EffectRetried { effect: due.effect.clone() }.into())
+    }
+}

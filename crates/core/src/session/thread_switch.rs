@@ -1,0 +1,101 @@
+//! Tracks which of an agent's conversations belongs to the session, when the user switches in the TUI.
+//!
+//! A process may have several: user conversations, one after the other, and hidden ones of its own, for
+//! example of sub-agents. Only a [`RecordSignal::Moved`](super::watch::RecordSignal::Moved) changes which one
+//! counts; signals of other conversations do not concern this session. The transcript being read stays
+//! that of the previous conversation until its reader names the new one. Its signals until then are
+//! late, and do not apply to the new one.
+
+use super::{
+    command::SessionRejection,
+    event::{Event, ThreadSwitched, TurnEnded},
+    launch::{Launch, TurnEnd},
+    state::Session,
+    watch::{LastSignal, LaunchWatch, RecordSignal, RecordSource, SignalKind},
+};
+use crate::time::Moment;
+
+/// The maximum number of previous conversations remembered, the newest.
+const MAX_PREVIOUS_THREADS: usize = 64;
+
+type CommandResult = Result<Vec<Event>, SessionRejection>;
+
+impl LaunchWatch {
+    /// Whether a signal still belongs to the previous conversation.
+    pub(super) fn lags_behind(
+        &self,
+        by: RecordSource,
+        what: &RecordSignal,
+        thread: Option<&str>,
+    ) -> bool {
+        let names_it = matches!(what, RecordSignal::ThreadNamed { thread: named } if Some(named.as_str()) == thread);
+        self.behind && by == RecordSource::Rollout && !names_it
+    }
+
+    /// Stores the last signal of a record.
+    pub(super) fn store_signal(&mut self, by: RecordSource, seen: LastSignal) {
+        self.behind &= !(by == RecordSource::Rollout && seen.said == SignalKind::Named);
+        self.turns_on_file |= by == RecordSource::Rollout && seen.said == SignalKind::TurnStarted;
+        self.records.insert(by, seen);
+    }
+}
+
+impl Session {
+    /// Whether a reported conversation id is not the session's.
+    pub(super) fn is_other_thread(&self, launch: &Launch, thread: &str) -> bool {
+        launch.stream.ready && self.thread.as_deref().is_some_and(|own| own != thread)
+    }
+
+    /// Records that the user at the screen switched to another conversation. The open turn of the
+    /// previous one ends, and so do its requests, unless the screen shows a request now: that one
+    /// belongs to the new conversation.
+    pub(super) fn decide_thread_switch(
+        &self,
+        launch: &Launch,
+        by: RecordSource,
+        thread: &str,
+    ) -> CommandResult {
+        let Some(from) = self.thread.clone().filter(|own| own != thread) else {
+            return Err(SessionRejection::NothingNew);
+        };
+        let current = self.current_launch().is_some_and(|current| current.id == launch.id);
+        if !current || !launch.may_be_running() || self.attempt().is_sealed() {
+            return Err(SessionRejection::NothingNew);
+        }
+        if by == RecordSource::Hook && !launch.reports.has_room_for(thread.len()) {
+            return self.mark_reports_refused(launch);
+        }
+        let (id, cursor) = (launch.id, launch.cursor);
+        let asks = launch.watch.shown_signal() == Some(SignalKind::Asks);
+        let settled = (!asks).then(|| self.settle_all(launch)).into_iter().flatten();
+        let left = launch.turn().map(|turn| {
+            let (turn, end) = (Some(turn.to_owned()), TurnEnd::Interrupted);
+            TurnEnded { launch: id, turn, end, usage: None, says: None, cursor }.into()
+        });
+        let moved = ThreadSwitched { launch: id, by, from, to: thread.to_owned() };
+        Ok(settled.chain(left).chain([moved.into()]).collect())
+    }
+
+    /// Switches to the other conversation. Facts about the previous one do not apply to it.
+    pub(super) fn switch_thread(&mut self, e: &ThreadSwitched, at: Moment) {
+        let cursor = self.launch(e.launch).map(|launch| launch.cursor).unwrap_or_default();
+        self.record_heard(e.launch, at, cursor);
+        if e.by == RecordSource::Hook {
+            self.count_report(e.launch, e.to.len());
+        }
+        self.thread = Some(e.to.clone());
+        (self.context, self.progress, self.compacting) = (None, None, None);
+        for launch in &mut self.launches {
+            // Positions refer to a file, and this is another file.
+            launch.watch.records.remove(&RecordSource::Rollout);
+        }
+        self.update_launch(e.launch, |launch| {
+            let watch = &mut launch.watch;
+            watch.behind = true;
+            watch.left.retain(|left| *left != e.from && *left != e.to);
+            watch.left.push(e.from.clone());
+            let surplus = watch.left.len().saturating_sub(MAX_PREVIOUS_THREADS);
+            watch.left.drain(..surplus);
+        });
+    }
+}

@@ -1,0 +1,339 @@
+//! Automatic steps that follow from a team and the current state of its sessions. Level-triggered.
+
+use std::{cell::LazyCell, collections::BTreeMap};
+
+use super::{
+    command_line::ProvostInvocation,
+    envelope,
+    event::*,
+    member::{MemberRole, TeamMember},
+    message::{DeadlineEffect, DeliveryMode, MessageLease, TeamMessage},
+    state::Team,
+};
+use crate::{
+    ids::SessionId,
+    lifecycle::{Activity, ClaimKind, State},
+    session::{self, DeliveryStatus, Launch, SendMode, Session},
+    time::Moment,
+};
+
+/// The read context of `advance`, besides the team itself.
+#[derive(Clone, Copy)]
+pub struct TeamAdvanceContext<'a> {
+    pub now: Moment,
+    /// Returns the current state of a session. One that cannot be read is not treated as ended.
+    pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
+    /// How Provost is invoked in commands shown to members. They must work in an empty environment.
+    pub caller: &'a ProvostInvocation,
+}
+
+/// One automatic step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TeamStep {
+    Events(Vec<Event>),
+    /// An offer together with the command it sends to a session. If the session rejects the
+    /// command, the message is dead-lettered.
+    Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
+}
+
+impl<'a> TeamAdvanceContext<'a> {
+    /// Returns the tokens used by the team's workers.
+    pub(super) fn tokens_used(&self, task: &Team) -> u64 {
+        let sessions = task.bound(MemberRole::Worker).filter_map(|worker| worker.session);
+        sessions.filter_map(|id| (self.session)(id)).map(|session| session.usage.total()).sum()
+    }
+}
+
+impl Team {
+    /// Returns the next automatic step, or none. The caller folds it and calls again.
+    pub fn advance(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
+        if self.phase.is_over() {
+            return None;
+        }
+        self.next_step(around, |_| true)
+    }
+
+    /// Returns the next step if only this session changed since the team was idle. Further steps
+    /// are left to [`Team::advance`]. A team may have thousands of members, and most changes of one
+    /// do not affect the others.
+    pub fn advance_for(
+        &self,
+        session: SessionId,
+        around: &TeamAdvanceContext<'_>,
+    ) -> Option<TeamStep> {
+        if self.phase.is_over() {
+            return None;
+        }
+        self.next_step(around, |id| id == session)
+    }
+
+    fn next_step(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        of: impl Fn(SessionId) -> bool + Copy,
+    ) -> Option<TeamStep> {
+        self.expire_messages(around.now)
+            .or_else(|| self.onboard_members(around.caller))
+            .or_else(|| self.check_pushed(around, of))
+            .or_else(|| self.report_news(around, of))
+            .or_else(|| self.report_undelivered())
+            .or_else(|| self.stop_unjudged(around))
+            .or_else(|| self.run_policy(around))
+            .or_else(|| self.push_next(around, of))
+    }
+
+    /// Returns the next time at which time alone changes something.
+    pub fn deadline(&self) -> Option<u64> {
+        let messages = if self.phase.is_over() { None } else { self.messages.deadline() };
+        messages.into_iter().chain(self.policy_deadline()).min()
+    }
+
+    /// Expires all due messages and leases in one step. Thousands of leases may end at the same
+    /// moment.
+    fn expire_messages(&self, now: Moment) -> Option<TeamStep> {
+        let overdue = self.messages.due(now.mono_ms).filter_map(|message| {
+            let no = message.no;
+            Some(match message.deadline_effect(now)? {
+                DeadlineEffect::Expired => MessageExpired { no }.into(),
+                DeadlineEffect::Returned => {
+                    let holder = message.standing.lease().map_or("nobody", |lease| &lease.consumer);
+                    let reason = format!("{holder} did not acknowledge it in time");
+                    MessageReturned { no, reason }.into()
+                }
+                DeadlineEffect::Dead => {
+                    let reason =
+                        format!("it was offered {} times but never handled", message.offers);
+                    MessageDead { no, reason, by: None }.into()
+                }
+            })
+        });
+        let events: Vec<Event> = overdue.collect();
+        (!events.is_empty()).then_some(TeamStep::Events(events))
+    }
+
+    /// Checks what became of the messages pushed to sessions.
+    fn check_pushed(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        of: impl Fn(SessionId) -> bool,
+    ) -> Option<TeamStep> {
+        self.messages.leased().find_map(|message| {
+            let lease = message.standing.lease()?;
+            let DeliveryMode::Push { session, key, turns } = &lease.way else { return None };
+            let session = Some(*session).filter(|id| of(*id)).and_then(around.session)?;
+            let fate = PushStatus::inspect(session, key, *turns);
+            self.settle_push(message, lease, fate, around).map(TeamStep::Events)
+        })
+    }
+
+    fn settle_push(
+        &self,
+        message: &TeamMessage,
+        lease: &MessageLease,
+        fate: PushStatus<'_>,
+        around: &TeamAdvanceContext<'_>,
+    ) -> Option<Vec<Event>> {
+        let no = message.no;
+        match fate {
+            PushStatus::Pending if bug!(PushComesBack) && message.offers == 1 => {
+                Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
+            }
+            PushStatus::Pending => None,
+            // The agent began with it, and a confirmed push is consumed. If its loop ended in the
+            // meantime, it begins no iteration, even if another loop is running.
+            PushStatus::Begun => {
+                if let Some(why) = self.delivery_block(message, around) {
+                    return Some(self.refuse_delivery(message, why));
+                }
+                let mut events = self.accept_events(message, lease.clone(), 0);
+                let by = lease.consumer.clone();
+                events.push(MessageAcknowledged { no, by, note: None }.into());
+                Some(events)
+            }
+            // The agent did not act on it, so that it can be offered again.
+            PushStatus::Lost(reason) if !message.is_out_of_offers() => {
+                Some(vec![MessageReturned { no, reason: reason.to_owned() }.into()])
+            }
+            PushStatus::Lost(reason) => {
+                Some(vec![MessageDead { no, reason: reason.to_owned(), by: None }.into()])
+            }
+            PushStatus::Unknown => {
+                let reason = "its session does not know the message".to_owned();
+                Some(vec![MessageDead { no, reason, by: None }.into()])
+            }
+        }
+    }
+
+    /// Pushes the next message to an idle session, one at a time.
+    fn push_next(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        of: impl Fn(SessionId) -> bool,
+    ) -> Option<TeamStep> {
+        if self.is_paused() {
+            return None;
+        }
+        let waiting = LazyCell::new(|| self.waiting_by_member(around.now));
+        let mut bound = self.members.iter().filter(|member| member.is_bound());
+        bound.find_map(|member| {
+            let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
+            let takes = accepts_message(session);
+            if !takes && !can_be_steered(session) {
+                return None;
+            }
+            let next = waiting.get(member.name.as_str()).filter(|next| !next.has_lease)?;
+            let message = if takes { next.first? } else { next.steered? };
+            if let Some(why) = self.delivery_block(message, around) {
+                return Some(TeamStep::Events(self.refuse_delivery(message, why)));
+            }
+            match self.clean_up(member, message, session, around.now) {
+                Some(cleaned) => Some(TeamStep::Events(vec![cleaned])),
+                None if session.is_compacting() => None,
+                None => Some(self.push_message(member, message, session, around.caller)),
+            }
+        })
+    }
+
+    /// Groups the waiting messages by member in one pass: there may be as many members as messages.
+    fn waiting_by_member(&self, now: Moment) -> BTreeMap<&str, WaitingMessages<'_>> {
+        let mut waiting: BTreeMap<&str, WaitingMessages<'_>> = BTreeMap::new();
+        for message in &self.messages {
+            if let Some(lease) = message.standing.lease() {
+                waiting.entry(&lease.consumer).or_default().has_lease = true;
+            } else if message.is_available(now) {
+                waiting.entry(message.to.name()).or_default().add(message);
+            }
+        }
+        waiting
+    }
+
+    fn push_message(
+        &self,
+        member: &TeamMember,
+        message: &TeamMessage,
+        session: &Session,
+        caller: &ProvostInvocation,
+    ) -> TeamStep {
+        let sent = format!("task-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
+        let begins_thread = self.begins_thread(message, session);
+        // A session that has ended takes it as its next instruction, which has its own key.
+        let key = if session.attempt().is_sealed() || begins_thread {
+            format!("instruction-{}", session.attempt().no + 1)
+        } else {
+            sent.clone()
+        };
+        let way = DeliveryMode::Push { session: session.id, key, turns: session.turns };
+        let lease = MessageLease {
+            no: message.offers + 1,
+            consumer: member.name.clone(),
+            way,
+            until_ms: None,
+        };
+        let text = envelope::format_message(self, message, caller);
+        let (text, mode) = if begins_thread {
+            (envelope::format_new_conversation(self, member, &text, caller), SendMode::NewThread)
+        } else {
+            (text, SendMode::Continue)
+        };
+        let command = session::SessionCommand::Send { key: sent, text, mode };
+        let offered = MessageOffered { no: message.no, lease };
+        TeamStep::Send(Box::new((offered, session.id, command)))
+    }
+}
+
+/// How far a message pushed to a session has come.
+enum PushStatus<'s> {
+    /// It is still pending in the session.
+    Pending,
+    Begun,
+    /// No agent began with it or ever will, for this reason.
+    Lost(&'s str),
+    /// The session does not know the message.
+    Unknown,
+}
+
+impl<'s> PushStatus<'s> {
+    /// Inspects a message that was pushed when the session had begun `turns` turns. Input written
+    /// to an agent is lost with its process, so a message counts as begun only when the next turn
+    /// starts or the agent reports on its work. If the process dies before that, the message
+    /// carries over to the next process.
+    fn inspect(session: &'s Session, key: &str, turns: u32) -> PushStatus<'s> {
+        let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
+            return PushStatus::Unknown;
+        };
+        let launch = match &sent.fate {
+            DeliveryStatus::Queued => return PushStatus::Pending,
+            DeliveryStatus::Undeliverable { reason } => return PushStatus::Lost(reason),
+            DeliveryStatus::Delivered { launch } => *launch,
+        };
+        let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
+        let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
+        // Without turn events from this agent there is no better evidence.
+        let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
+        let current = session.current_launch();
+        // In a process that began no turn, a turn is only expected.
+        let steered =
+            |one: &Launch| one.is_in_turn() && !one.stream.expected && one.watch.turned.is_some();
+        let over = |one: &Launch| one.id == launch && one.has_ended();
+        match current {
+            _ if begun => PushStatus::Begun,
+            Some(one) if one.may_be_running() && steered(one) => PushStatus::Begun,
+            Some(one) if over(one) && session.attempt().is_sealed() => {
+                PushStatus::Lost("its process ended before starting on it")
+            }
+            Some(_) | None => PushStatus::Pending,
+        }
+    }
+}
+
+/// The messages waiting for a member.
+#[derive(Default)]
+struct WaitingMessages<'t> {
+    first: Option<&'t TeamMessage>,
+    /// The first message that may be delivered in the middle of a turn.
+    steered: Option<&'t TeamMessage>,
+    /// Whether the member already holds a message.
+    has_lease: bool,
+}
+
+impl<'t> WaitingMessages<'t> {
+    fn add(&mut self, message: &'t TeamMessage) {
+        let first = |known: Option<&'t TeamMessage>| match known {
+            Some(known) if known.comes_before(message) => known,
+            Some(_) | None => message,
+        };
+        self.first = Some(first(self.first));
+        if message.steer {
+            self.steered = Some(first(self.steered));
+        }
+    }
+}
+
+/// Whether a session can take a message now: it is idle and has no open request. A session that
+/// claimed an end takes the next message once that end is sealed, because the claim is not about
+/// the message. A session that the operator stopped is left to the operator: a delivery would
+/// restart it at once.
+pub(super) fn accepts_message(session: &Session) -> bool {
+    if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
+        return false;
+    }
+    let sealed = session.attempt().is_sealed();
+    let claimed = matches!(session.claim(), ClaimKind::Completed | ClaimKind::Failed);
+    let at_rest = session.current_launch().is_some_and(|launch| {
+        let hears = launch.may_be_running() && !session.is_stopped_first();
+        hears && launch.activity() == Activity::Idle && !claimed
+    });
+    let resumable = session.spec.agent.driver.has_protocol()
+        && session.state() != State::Cancelled
+        && !session.was_stopped();
+    (sealed && resumable) || (!sealed && at_rest)
+}
+
+/// Whether a message can be delivered in the middle of the session's turn.
+fn can_be_steered(session: &Session) -> bool {
+    let driver = session.spec.agent.driver;
+    let able = driver.has_protocol() && !driver.has_terminal();
+    let free = !session.attempt().is_sealed() && session.open_requests().next().is_none();
+    let launch = session.current_launch().filter(|launch| launch.may_be_running());
+    able && free && launch.is_some_and(|launch| launch.stop.is_none() && launch.is_in_turn())
+}

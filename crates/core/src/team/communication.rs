@@ -1,0 +1,72 @@
+//! How sessions and members receive messages, as reported to programs.
+
+use super::{
+    command_line::{ProvostInvocation, TeamCommandLines},
+    member::TeamMember,
+    prompts::MemberMode,
+    state::Team,
+};
+use crate::session::{AgentChannel, ReceiveMode, Session};
+
+/// How a session or member receives messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Communication {
+    /// The channel to the agent; none if Provost has no channel.
+    pub line: Option<AgentChannel>,
+    pub receive: ReceiveMode,
+    /// The command that fetches the next message; none if messages are pushed, or cannot be
+    /// delivered.
+    pub receive_command: Option<String>,
+    /// How the member acts on its team, if this describes a member.
+    pub via: Option<MemberMode>,
+}
+
+impl Communication {
+    /// Describes how a session outside of any team is reached.
+    pub fn for_session(session: &Session) -> Communication {
+        let (line, receive) = (Some(session.spec.channel()), session.receive_mode());
+        Communication { line, receive, receive_command: None, via: None }
+    }
+
+    /// Describes how a team reaches a member.
+    pub fn for_member(
+        task: &Team,
+        member: &TeamMember,
+        caller: &ProvostInvocation,
+    ) -> Communication {
+        let receive = member.receive_mode();
+        let commands = TeamCommandLines { caller, task, member: Some(&member.name) };
+        Communication {
+            line: member.means.map(|means| means.line),
+            receive,
+            receive_command: (!receive.is_pushed()).then(|| commands.receive().to_string()),
+            via: Some(MemberMode::for_member(member)),
+        }
+    }
+
+    /// Returns the channel's kind.
+    pub fn channel_kind(&self) -> &'static str {
+        match (self.line, self.receive) {
+            (Some(line), _) => line.as_str(),
+            (None, ReceiveMode::Asks) => "pull",
+            (None, _) => "session",
+        }
+    }
+
+    pub fn can_push(&self) -> bool {
+        self.receive.is_pushed()
+    }
+
+    /// Whether the agent has to be woken by something other than Provost.
+    pub fn needs_wake(&self) -> bool {
+        self.receive == ReceiveMode::Asks
+    }
+
+    /// Returns an additional note.
+    pub fn note(&self) -> Option<&'static str> {
+        (self.via == Some(MemberMode::Late)).then_some(
+            "it has no member tools: agents receive tools when a conversation begins, and this one \
+             began before it was bound",
+        )
+    }
+}

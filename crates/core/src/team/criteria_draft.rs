@@ -1,0 +1,305 @@
+//! Drafts criteria from a text: list items, and lines marked as criteria.
+//!
+//! Drafted criteria are only proposed. The rules are few, so that authors can predict the result:
+//!
+//! - A line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` and a blank is an item.
+//! - A line that begins with `criterion:` is an item.
+//! - Indented lines after an item belong to it.
+//! - Quoted and fenced text is skipped: a quotation has another author, and fences hold code.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::TeamRejection,
+    criterion::{Criterion, CriterionSource, EvidenceRequirement, MAX_CRITERIA, check_meaningful},
+    decide::TeamCommandResult,
+    event::*,
+    member::{MemberRole, TeamActor},
+    message::{MAX_TEXT, TeamMessageKind},
+    state::Team,
+};
+use crate::text::{is_deceptive, quote_name};
+
+/// Maximum number of criteria drafted at once.
+pub const MAX_DRAFTED: usize = 20;
+
+/// Maximum number of letters of a drafted criterion.
+pub const MAX_DRAFTED_LETTERS: usize = 500;
+
+/// The text that criteria are drafted from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DraftSource {
+    /// A message of the team, by its number.
+    Message(u32),
+    /// A text, and the member who wrote it.
+    Text { text: String, of: Option<String> },
+}
+
+/// The criteria drafted from a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriteriaDraft {
+    pub source: CriterionSource,
+    pub rationale: String,
+    pub drafted: Vec<String>,
+    /// The first items that were left out, with the reason.
+    pub left_out: Vec<(String, DraftOmission)>,
+    /// How many more items were left out.
+    pub more: usize,
+}
+
+/// Why an item was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DraftOmission {
+    SaysNothing,
+    TooLong,
+    /// It contains invisible characters.
+    Hidden,
+    /// The team has the criterion already, or an earlier item is the same.
+    Known,
+    TooMany,
+    /// It is quoted, so that another author wrote it.
+    Quoted,
+    /// It is fenced, so that it is code.
+    Fenced,
+}
+
+impl DraftOmission {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DraftOmission::SaysNothing => "says_nothing",
+            DraftOmission::TooLong => "too_long",
+            DraftOmission::Hidden => "hidden_characters",
+            DraftOmission::Known => "known",
+            DraftOmission::TooMany => "too_many",
+            DraftOmission::Quoted => "quoted",
+            DraftOmission::Fenced => "fenced",
+        }
+    }
+}
+
+impl Team {
+    /// Drafts criteria from a text, if the actor may attribute it to its author.
+    pub fn draft(
+        &self,
+        actor: &TeamActor,
+        from: &DraftSource,
+    ) -> Result<CriteriaDraft, TeamRejection> {
+        let (text, source, rationale) = match from {
+            DraftSource::Message(no) => {
+                let message = self.message(*no).ok_or(TeamRejection::NoMessage(*no))?;
+                let news =
+                    message.kind == TeamMessageKind::News && message.from == TeamActor::Provost;
+                let source = if news {
+                    CriterionSource::Worker
+                } else {
+                    self.criterion_source(&message.from)
+                };
+                // News quote the agent's text; the rest is Provost's own.
+                let text = if news { quoted_lines(&message.text) } else { message.text.clone() };
+                let whose = quote_name(message.from.name());
+                (text, source, format!("drafted from message {no} of {whose}"))
+            }
+            DraftSource::Text { text, of } => {
+                let whose = self.author_of(actor, of.as_deref())?;
+                if text.len() > MAX_TEXT {
+                    return Err(TeamRejection::TooLong(text.len()));
+                }
+                let rationale = format!("drafted from what {} wrote", quote_name(whose.name()));
+                (text.clone(), self.criterion_source(&whose), rationale)
+            }
+        };
+        let mut draft =
+            CriteriaDraft { source, rationale, drafted: Vec::new(), left_out: Vec::new(), more: 0 };
+        parse_items(&text).into_iter().for_each(|item| draft.add_item(item, &self.criteria));
+        skipped_items(&text).into_iter().for_each(|(item, why)| draft.omit(item, why));
+        Ok(draft)
+    }
+
+    /// Proposes all drafted criteria, or none.
+    pub(super) fn propose_draft(
+        &self,
+        actor: &TeamActor,
+        from: &DraftSource,
+        dry_run: bool,
+    ) -> TeamCommandResult {
+        let CriteriaDraft { source, rationale, drafted, .. } = self.draft(actor, from)?;
+        if dry_run {
+            return Ok(Vec::new());
+        }
+        let first = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let proposed = drafted.into_iter().zip(first..).map(|(text, no)| {
+            let (rationale, needs) = (Some(rationale.clone()), EvidenceRequirement::Asserted);
+            CriterionProposed { no, text, source, rationale, needs }.into()
+        });
+        Ok(proposed.collect())
+    }
+
+    /// Returns the author of a text. Only a manager may attribute it to another member.
+    fn author_of(&self, actor: &TeamActor, of: Option<&str>) -> Result<TeamActor, TeamRejection> {
+        let Some(of) = of else { return Ok(actor.clone()) };
+        let member = self.bound_member(of)?;
+        match (self.role_of(actor), actor.name() == of) {
+            (Some(MemberRole::Worker | MemberRole::Reviewer), false) => {
+                Err(TeamRejection::NotRecipient(of.to_owned()))
+            }
+            _ => Ok(TeamActor::Member(member.name.clone())),
+        }
+    }
+
+    /// Returns the criterion source for an actor, even if it has left.
+    fn criterion_source(&self, actor: &TeamActor) -> CriterionSource {
+        let left = || {
+            let known = self.members.iter().rev().find(|member| member.name == actor.name());
+            known.map(|member| member.role)
+        };
+        let member = matches!(actor, TeamActor::Member(_));
+        CriterionSource::from_role(
+            self.role_of(actor).or_else(|| if member { left() } else { None }),
+        )
+    }
+}
+
+impl CriteriaDraft {
+    fn add_item(&mut self, item: String, known: &[Criterion]) {
+        let mut earlier = self.drafted.iter().chain(known.iter().map(|one| &one.text));
+        let why = if item.chars().any(is_deceptive) {
+            Some(DraftOmission::Hidden)
+        } else if item.chars().count() > MAX_DRAFTED_LETTERS {
+            Some(DraftOmission::TooLong)
+        } else if check_meaningful(&item).is_err() {
+            Some(DraftOmission::SaysNothing)
+        } else if earlier.any(|one| has_same_letters(one, &item)) {
+            Some(DraftOmission::Known)
+        } else if self.drafted.len() >= MAX_DRAFTED
+            || known.len() + self.drafted.len() >= MAX_CRITERIA
+        {
+            Some(DraftOmission::TooMany)
+        } else {
+            None
+        };
+        match why {
+            None => self.drafted.push(item),
+            Some(why) => self.omit(item, why),
+        }
+    }
+
+    fn omit(&mut self, item: String, why: DraftOmission) {
+        if self.left_out.len() < MAX_DRAFTED {
+            self.left_out.push((item, why));
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Whether two texts have the same letters in the same order.
+fn has_same_letters(one: &str, other: &str) -> bool {
+    let letters = |text: &str| -> String {
+        let plain = text.chars().filter(|letter| letter.is_alphanumeric());
+        plain.flat_map(char::to_lowercase).collect()
+    };
+    letters(one) == letters(other)
+}
+
+/// Returns the quoted lines without their quotation marks.
+fn quoted_lines(text: &str) -> String {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("> "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the items that were skipped because they are quoted or fenced.
+fn skipped_items(text: &str) -> Vec<(String, DraftOmission)> {
+    let (mut quoted, mut fenced, mut fence) = (String::new(), String::new(), None);
+    for line in text.lines() {
+        let bare = line.trim();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(begun), Some(mark)) if begun == mark => fence = None,
+            (Some(_), _) => fenced = fenced + line + "\n",
+            (None, None) if bare.starts_with('>') => {
+                quoted = quoted + bare.trim_start_matches(['>', ' ']) + "\n";
+            }
+            (None, None) => quoted.push('\n'),
+        }
+    }
+    let of = |text: &str, why| parse_items(text).into_iter().map(move |item| (item, why));
+    of(&quoted, DraftOmission::Quoted).chain(of(&fenced, DraftOmission::Fenced)).collect()
+}
+
+/// Returns the items of a text, in order.
+pub fn parse_items(text: &str) -> Vec<String> {
+    let (mut items, mut open, mut fence): (Vec<String>, bool, Option<&str>) =
+        (Vec::new(), false, None);
+    for line in text.lines() {
+        let bare = line.trim();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => (fence, open) = (Some(mark), false),
+            (Some(begun), Some(mark)) if begun == mark => fence = None,
+            (Some(_), _) => {}
+            (None, None) if bare.is_empty() || bare.starts_with('>') => open = false,
+            (None, None) => match parse_item(bare) {
+                Some(item) => {
+                    open = !item.is_empty();
+                    items.extend(open.then(|| normalize_text(item)));
+                }
+                None if open && line.starts_with([' ', '\t']) => {
+                    if let Some(last) = items.last_mut() {
+                        last.push(' ');
+                        last.push_str(&normalize_text(bare));
+                    }
+                }
+                None => open = false,
+            },
+        }
+    }
+    items
+}
+
+/// Returns the text of an item, if the line is one. A heading that only announces criteria is
+/// skipped.
+fn parse_item(line: &str) -> Option<&str> {
+    let listed = strip_bullet(line).or_else(|| strip_number(line));
+    let unboxed = listed.and_then(|text| {
+        ["[ ]", "[x]", "[X]"].into_iter().find_map(|mark| text.strip_prefix(mark))
+    });
+    let text = unboxed.or(listed).unwrap_or(line).trim();
+    strip_criterion_label(text).or(listed.map(|_| text))
+}
+
+fn strip_bullet(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix(['-', '*', '+', '•'])?;
+    rest.starts_with(char::is_whitespace).then(|| rest.trim())
+}
+
+/// Parses `1.`, `1)` and `(1)`, up to three digits: a year may begin a sentence.
+fn strip_number(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('(');
+    let rest = inner.unwrap_or(line);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if !(1..=3).contains(&digits) {
+        return None;
+    }
+    let rest = rest.get(digits..)?;
+    let rest = match inner {
+        Some(_) => rest.strip_prefix(')')?,
+        None => rest.strip_prefix(['.', ')'])?,
+    };
+    rest.starts_with(char::is_whitespace).then(|| rest.trim())
+}
+
+/// Returns the text after `criterion:`, which may have a number or be bold.
+fn strip_criterion_label(text: &str) -> Option<&str> {
+    let (head, rest) = text.split_once(':')?;
+    let head = head.trim_matches(['*', '_', ' ', '#']).to_ascii_lowercase();
+    let head = head.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end();
+    let known = ["criterion", "criteria", "acceptance criterion", "acceptance criteria"];
+    known.contains(&head).then(|| rest.trim_start_matches(['*', '_']).trim())
+}
+
+/// Collapses blanks and removes the marks of bold letters.
+fn normalize_text(text: &str) -> String {
+    text.replace("**", "").split_whitespace().collect::<Vec<_>>().join(" ")
+}

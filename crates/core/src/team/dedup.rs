@@ -1,0 +1,130 @@
+//! Deduplication keys of evicted messages, so that sending one again creates no second message.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    member::TeamActor,
+    message::{Priority, Recipient, TeamMessage, TeamMessageKind},
+    state::Team,
+};
+
+/// Number of keys of evicted messages that a team keeps, the newest.
+pub const MAX_KEYS_KEPT: usize = 2_000;
+
+/// The remainder of an evicted message, kept for deduplication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvictedMessage {
+    pub no: u32,
+    pub key: String,
+    pub from: TeamActor,
+    pub to: Recipient,
+    /// Hash of the text.
+    pub text: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    /// Hash of kind, priority, expiry, correlation and steering; 0 if unknown.
+    #[serde(default)]
+    pub terms: u64,
+}
+
+impl EvictedMessage {
+    /// Returns the remainder of a message. Provost's own messages have unique keys and need none.
+    pub(super) fn from_message(message: &TeamMessage) -> Option<EvictedMessage> {
+        (message.from != TeamActor::Provost).then(|| EvictedMessage {
+            no: message.no,
+            key: message.key.clone(),
+            from: message.from.clone(),
+            to: message.sent_to.clone().unwrap_or_else(|| message.to.clone()),
+            text: hash_text(&message.text),
+            iteration: message.iteration,
+            terms: MessageContent::from_message(message).terms_hash(),
+        })
+    }
+}
+
+/// Everything the sender of a message specifies, besides its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageContent<'a> {
+    pub(super) to: &'a str,
+    pub(super) text: &'a str,
+    pub(super) iteration: Option<u32>,
+    pub(super) kind: TeamMessageKind,
+    pub(super) priority: Priority,
+    pub(super) window_ms: Option<u64>,
+    pub(super) correlation: Option<&'a str>,
+    pub(super) steer: bool,
+}
+
+impl<'a> MessageContent<'a> {
+    fn from_message(message: &'a TeamMessage) -> MessageContent<'a> {
+        MessageContent {
+            // A message that was redirected to another member still counts as the one that was
+            // sent.
+            to: message.sent_to.as_ref().unwrap_or(&message.to).name(),
+            text: &message.text,
+            iteration: message.iteration,
+            kind: message.kind,
+            priority: message.priority,
+            window_ms: message.window_ms,
+            correlation: message.correlation.as_deref(),
+            steer: message.steer,
+        }
+    }
+
+    fn terms_hash(&self) -> u64 {
+        let MessageContent { kind, priority, window_ms, correlation, steer, .. } = self;
+        let (kind, priority) = (kind.as_str(), priority.as_str());
+        hash_text(&format!("{kind} {priority} {window_ms:?} {correlation:?} {steer}"))
+    }
+}
+
+impl EvictedMessage {
+    fn matches_content(&self, content: &MessageContent<'_>) -> bool {
+        self.to.name() == content.to
+            && self.text == hash_text(content.text)
+            && self.iteration == content.iteration
+            && (self.terms == content.terms_hash() || self.terms == 0)
+    }
+}
+
+/// Whether a message was sent before under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DuplicateStatus {
+    Never,
+    /// The same message was sent before.
+    Duplicate,
+    /// The key belongs to a different message.
+    Conflict,
+}
+
+impl Team {
+    /// Whether an actor sent this message before, with the same content. Keys are scoped to their
+    /// sender, even after the message was evicted.
+    pub(super) fn duplicate_status(
+        &self,
+        by: &TeamActor,
+        key: &str,
+        content: &MessageContent<'_>,
+    ) -> DuplicateStatus {
+        let known =
+            self.message_by_key(by, key).map(|sent| MessageContent::from_message(sent) == *content);
+        let forgotten = || self.evicted_message(by, key).map(|sent| sent.matches_content(content));
+        match known.or_else(forgotten) {
+            None => DuplicateStatus::Never,
+            Some(_) if bug!(KeyStoredTwice) => DuplicateStatus::Never,
+            Some(true) => DuplicateStatus::Duplicate,
+            Some(false) => DuplicateStatus::Conflict,
+        }
+    }
+
+    fn evicted_message(&self, by: &TeamActor, key: &str) -> Option<&EvictedMessage> {
+        let mut forgotten = self.forgotten.iter().rev();
+        forgotten.find(|sent| sent.key == key && sent.from == *by).map(AsRef::as_ref)
+    }
+}
+
+/// Returns the FNV-1a hash of a text. It is stored, so it must be the same in every version.
+pub(super) fn hash_text(text: &str) -> u64 {
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,379 @@
+//! Message commands. Each message is handled once, by the holder of its lease, and never lost.
+
+use std::sync::Arc;
+
+use super::{
+    advance::TeamAdvanceContext,
+    command::{NewMessage, TeamCommand, TeamRejection},
+    decide::{TeamCommandResult, single_event},
+    dedup::{DuplicateStatus, MessageContent},
+    event::*,
+    loop_state::{ContinuationBlocked, Loop},
+    member::{MemberRole, TeamActor, TeamMember},
+    message::{
+        DeliveryMode, MAX_TEXT, MAX_WAITING, MessageLease, MessageStatus, MessageTrust, Recipient,
+        TeamMessage, TeamMessageKind,
+    },
+    state::Team,
+};
+use crate::time::Moment;
+
+impl Team {
+    pub(super) fn post(
+        &self,
+        actor: &TeamActor,
+        post: &NewMessage,
+        now: Moment,
+    ) -> TeamCommandResult {
+        let from = self.role_of(actor);
+        if !post.kind.may_be_written_by(actor) {
+            return Err(TeamRejection::KindNotAllowed(post.kind));
+        }
+        if let Recipient::Member(name) = &post.to {
+            self.bound_member(name)?;
+        }
+        if post.text.len() > MAX_TEXT {
+            return Err(TeamRejection::TooLong(post.text.len()));
+        }
+        let trust = MessageTrust::between(from, self.recipient_role(&post.to));
+        // An instruction from an untrusted sender is stored as a report.
+        let kind = match (post.kind, trust) {
+            (TeamMessageKind::Instruction, MessageTrust::Claims) => TeamMessageKind::Report,
+            (kind, _) => kind,
+        };
+        let content = MessageContent {
+            to: post.to.name(),
+            text: &post.text,
+            iteration: None,
+            kind,
+            priority: post.priority,
+            window_ms: post.expires_in_ms,
+            correlation: post.correlation.as_deref(),
+            steer: post.steer,
+        };
+        match self.duplicate_status(actor, &post.key, &content) {
+            DuplicateStatus::Never => {}
+            DuplicateStatus::Duplicate => return Err(TeamRejection::NothingNew),
+            DuplicateStatus::Conflict => return Err(TeamRejection::KeyTaken(post.key.clone())),
+        }
+        self.check_room(&post.to)?;
+        let expires_ms = post.expires_in_ms.map(|window| now.deadline(window));
+        single_event(MessageStored {
+            no: self.messages_stored + 1,
+            key: post.key.clone(),
+            correlation: post.correlation.clone(),
+            from: actor.clone(),
+            channel: post.channel,
+            trust,
+            to: post.to.clone(),
+            kind,
+            text: post.text.clone(),
+            priority: post.priority,
+            expires_ms,
+            window_ms: post.expires_in_ms,
+            iteration: None,
+            steer: post.steer,
+        })
+    }
+
+    /// Whether a command answers an open connection probe: once, to the operator, with the exact
+    /// text that only this member was sent. It can carry nothing else, so that it needs no
+    /// permission.
+    pub(super) fn answers_probe(&self, actor: &TeamActor, command: &TeamCommand) -> bool {
+        let (TeamCommand::Post(post), TeamActor::Member(name)) = (command, actor) else {
+            return false;
+        };
+        if post.to != Recipient::Operator || self.member(name).is_none() {
+            return false;
+        }
+        let asks = |probe: &TeamMessage| {
+            let over = matches!(
+                probe.standing,
+                MessageStatus::Dead { .. }
+                    | MessageStatus::Cancelled { .. }
+                    | MessageStatus::Expired
+            );
+            let mine = probe.to == Recipient::Member(name.clone()) && !over;
+            let of_operator =
+                probe.kind == TeamMessageKind::Probe && probe.from == TeamActor::Operator;
+            mine && of_operator && probe.correlation.as_deref() == Some(post.text.trim())
+        };
+        let answers = |sent: &TeamMessage| {
+            sent.from == *actor && sent.to == Recipient::Operator && sent.text == post.text
+        };
+        self.messages.iter().any(|probe| asks(probe)) && !self.messages.iter().any(|m| answers(m))
+    }
+
+    /// Returns the message that an actor stored under a key, if it is still remembered. Keys are
+    /// scoped to their sender: two senders may use the same key.
+    pub fn message_by_key(&self, by: &TeamActor, key: &str) -> Option<&TeamMessage> {
+        self.messages.by_key(by, key)
+    }
+
+    pub(super) fn check_room(&self, to: &Recipient) -> Result<(), TeamRejection> {
+        // Most teams have too few messages for the limit to matter.
+        if self.messages.len() < MAX_WAITING {
+            return Ok(());
+        }
+        let waits = |message: &&Arc<TeamMessage>| message.to == *to && !message.standing.is_over();
+        let waiting = self.messages.iter().filter(waits).count();
+        if waiting < MAX_WAITING {
+            Ok(())
+        } else {
+            Err(TeamRejection::InboxFull(waiting, to.name().to_owned()))
+        }
+    }
+
+    /// Returns the next message for an address.
+    fn next_for(&self, to: &Recipient, now: Moment) -> Option<&TeamMessage> {
+        let mine =
+            self.messages.iter().filter(|message| message.to == *to && message.is_available(now));
+        mine.map(Arc::as_ref)
+            .reduce(|known, next| if next.comes_before(known) { next } else { known })
+    }
+
+    pub(super) fn address_of(
+        &self,
+        actor: &TeamActor,
+        consumer: &str,
+    ) -> Result<Recipient, TeamRejection> {
+        let own = match actor {
+            TeamActor::Operator | TeamActor::Provost => true,
+            TeamActor::Member(name) => name == consumer,
+            TeamActor::Policy => false,
+        };
+        match (own, consumer) {
+            (false, _) => Err(TeamRejection::NotRecipient(consumer.to_owned())),
+            (true, "operator") => Ok(Recipient::Operator),
+            (true, name) => Ok(Recipient::Member(self.bound_member(name)?.name.clone())),
+        }
+    }
+
+    pub(super) fn next(
+        &self,
+        actor: &TeamActor,
+        consumer: &str,
+        around: &TeamAdvanceContext<'_>,
+    ) -> TeamCommandResult {
+        let to = self.address_of(actor, consumer)?;
+        // Nothing is delivered while the team is paused.
+        if self.is_paused() {
+            return Err(TeamRejection::NothingNew);
+        }
+        let message = self.next_for(&to, around.now).ok_or(TeamRejection::NothingNew)?;
+        if let Some(why) = self.delivery_block(message, around) {
+            return Ok(self.refuse_delivery(message, why));
+        }
+        let lease = MessageLease {
+            no: message.offers + 1,
+            consumer: consumer.to_owned(),
+            way: DeliveryMode::Pull,
+            until_ms: Some(around.now.deadline(self.spec.bounds.offer_ms)),
+        };
+        single_event(MessageOffered { no: message.no, lease })
+    }
+
+    /// Returns why a message may not be delivered. Its gate is checked again on every channel.
+    pub(super) fn delivery_block(
+        &self,
+        message: &TeamMessage,
+        around: &TeamAdvanceContext<'_>,
+    ) -> Option<ContinuationBlocked> {
+        if message.begun || bug!(GateForgotten) {
+            return None;
+        }
+        let iteration = message.iteration?;
+        match &self.looped {
+            None => Some(ContinuationBlocked::Ended),
+            Some(looped) if message.no <= looped.begun_after => {
+                Some(ContinuationBlocked::OtherLoop)
+            }
+            Some(looped) => looped.check_may_begin(iteration, around.tokens_used(self)).err(),
+        }
+    }
+
+    pub(super) fn refuse_delivery(
+        &self,
+        message: &TeamMessage,
+        why: ContinuationBlocked,
+    ) -> Vec<Event> {
+        let reason = format!("{}: {why}", why.code());
+        let iteration = message.iteration.unwrap_or_default();
+        let by = message.from.clone();
+        let end = if self.running_loop().is_some() { why.loop_end() } else { None };
+        let end = end.map(|end| LoopEnded { end, by: TeamActor::Provost }.into());
+        let refused = [
+            ContinuationRefused { iteration, why, by }.into(),
+            MessageDead { no: message.no, reason, by: None }.into(),
+        ];
+        refused.into_iter().chain(end).collect()
+    }
+
+    pub(super) fn leased_message(
+        &self,
+        actor: &TeamActor,
+        no: u32,
+        lease: u32,
+    ) -> Result<(&TeamMessage, MessageLease), TeamRejection> {
+        let message = self.message(no).ok_or(TeamRejection::NoMessage(no))?;
+        let held = message
+            .standing
+            .lease()
+            .ok_or(TeamRejection::MessageIs { no, standing: message.standing.as_str() })?;
+        self.address_of(actor, &held.consumer)?;
+        if lease > message.offers {
+            return Err(TeamRejection::NoLease { no, lease });
+        }
+        let own = held.no == lease || bug!(StaleLeaseTaken);
+        if own && held.way == DeliveryMode::Pull {
+            Ok((message, held.clone()))
+        } else {
+            Err(TeamRejection::StaleLease(no))
+        }
+    }
+
+    pub(super) fn accept(
+        &self,
+        actor: &TeamActor,
+        no: u32,
+        lease: u32,
+        polls: u32,
+        around: &TeamAdvanceContext<'_>,
+    ) -> TeamCommandResult {
+        let (message, held) = self.leased_message(actor, no, lease)?;
+        if matches!(message.standing, MessageStatus::Accepted(_)) {
+            return Err(TeamRejection::NothingNew);
+        }
+        if let Some(why) = self.delivery_block(message, around) {
+            return Ok(self.refuse_delivery(message, why));
+        }
+        let until_ms = Some(around.now.deadline(self.spec.bounds.lease_ms));
+        Ok(self.accept_events(message, MessageLease { until_ms, ..held }, polls))
+    }
+
+    /// Records that the consumer has a message. If it continues the loop, its iteration begins in
+    /// the same commit.
+    pub(super) fn accept_events(
+        &self,
+        message: &TeamMessage,
+        lease: MessageLease,
+        polls: u32,
+    ) -> Vec<Event> {
+        let consumer = lease.consumer.clone();
+        let role = self.recipient_role(&message.to);
+        let accepted = MessageAccepted { no: message.no, lease, kind: message.kind, role, polls };
+        let begins = if message.begun { None } else { message.iteration };
+        let advanced = begins.map(|to| {
+            let look = self.running_loop().map(Loop::fingerprint).unwrap_or_default();
+            LoopAdvanced { to, message: message.no, consumer, look }.into()
+        });
+        [accepted.into()].into_iter().chain(advanced).collect()
+    }
+
+    pub(super) fn acknowledge(
+        &self,
+        actor: &TeamActor,
+        no: u32,
+        lease: u32,
+        note: Option<String>,
+    ) -> TeamCommandResult {
+        if let Some(message) = self.message(no)
+            && let MessageStatus::Acknowledged { lease: handled, .. } = &message.standing
+        {
+            return Err(if *handled == lease {
+                TeamRejection::NothingNew
+            } else if lease > message.offers {
+                TeamRejection::NoLease { no, lease }
+            } else {
+                TeamRejection::StaleLease(no)
+            });
+        }
+        let (message, held) = self.leased_message(actor, no, lease)?;
+        if matches!(message.standing, MessageStatus::Accepted(_)) {
+            single_event(MessageAcknowledged { no, by: held.consumer, note })
+        } else {
+            Err(TeamRejection::MessageIs { no, standing: message.standing.as_str() })
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "dispatch() is the exhaustive match")]
+    pub(super) fn manage_message(
+        &self,
+        actor: &TeamActor,
+        command: &TeamCommand,
+    ) -> TeamCommandResult {
+        let find = |no: u32| self.message(no).ok_or(TeamRejection::NoMessage(no));
+        let is = |message: &TeamMessage| TeamRejection::MessageIs {
+            no: message.no,
+            standing: message.standing.as_str(),
+        };
+        match command {
+            // A message under a lease is not taken away: its holder may be working on it.
+            TeamCommand::CancelMessage { no, because } => match find(*no)? {
+                message if message.standing.lease().is_none() && !is_settled(message) => {
+                    single_event(MessageCancelled { no: *no, because: because.clone() })
+                }
+                message => Err(is(message)),
+            },
+            TeamCommand::Requeue { no, because, to } => {
+                let message = find(*no)?;
+                if !matches!(message.standing, MessageStatus::Dead { .. } | MessageStatus::Expired)
+                {
+                    return Err(is(message));
+                }
+                let to = to.as_ref().filter(|to| *to != message.to.name());
+                match (to, &message.to) {
+                    (Some(to), _) => self.check_may_take(message, self.bound_member(to)?)?,
+                    // For a member who has left it would wait forever.
+                    (None, Recipient::Member(name)) => drop(self.bound_member(name)?),
+                    (None, Recipient::Operator) => {}
+                }
+                single_event(MessageRequeued { no: *no, because: because.clone(), to: to.cloned() })
+            }
+            TeamCommand::Bury { no, reason } => match find(*no)? {
+                message if !message.standing.is_over() => {
+                    let (reason, by) = (reason.clone(), Some(actor.clone()));
+                    single_event(MessageDead { no: *no, reason, by })
+                }
+                message => Err(is(message)),
+            },
+            _ => unreachable!("dispatch() sends only these here"),
+        }
+    }
+
+    /// Checks that a message can be given to another member: an iteration needs a worker, and the
+    /// inbox room.
+    pub(super) fn check_may_take(
+        &self,
+        message: &TeamMessage,
+        to: &TeamMember,
+    ) -> Result<(), TeamRejection> {
+        if message.iteration.is_some() && to.role != MemberRole::Worker {
+            return Err(TeamRejection::NoWorker(to.name.clone()));
+        }
+        self.check_room(&Recipient::Member(to.name.clone()))
+    }
+
+    /// Returns the trust of a message when redirected to another member. Redirecting never raises
+    /// it.
+    pub(super) fn trust_for(&self, message: &TeamMessage, to: &Recipient) -> MessageTrust {
+        let role = |name: &str| {
+            let member = self.members.iter().find(|member| member.name == name);
+            member.map(|member| member.role)
+        };
+        let from = match &message.from {
+            TeamActor::Member(name) => role(name),
+            TeamActor::Policy => Some(MemberRole::Manager),
+            TeamActor::Operator | TeamActor::Provost => None,
+        };
+        match MessageTrust::between(from, role(to.name())) {
+            MessageTrust::Instructs => message.trust,
+            MessageTrust::Claims => MessageTrust::Claims,
+        }
+    }
+}
+
+/// Whether a message was handled or cancelled on purpose.
+fn is_settled(message: &TeamMessage) -> bool {
+    matches!(message.standing, MessageStatus::Acknowledged { .. } | MessageStatus::Cancelled { .. })
+}

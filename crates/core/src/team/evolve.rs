@@ -1,0 +1,556 @@
+//! Folds an event into a team. Total: a stored event is never refused.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    blind_proposals::{Proposal, ProposalRound},
+    criterion::{Criterion, CriterionJudgement, CriterionSource, CriterionState},
+    dedup::{EvictedMessage, MAX_KEYS_KEPT},
+    event::*,
+    loop_state::{CompletedIteration, Loop},
+    manager::ManagerMove,
+    member::{MemberRole, NewsWatermark, TeamActor, TeamMember},
+    message::{MAX_SETTLED_KEPT, MessageStatus, MessageTrust, Recipient, TeamMessage},
+    messages::TeamMessages,
+    onboarding::{is_onboarding, onboarded_member},
+    policy::PolicyState,
+    state::{
+        AuditedWork, CheckPurpose, CompletedCheck, FailedCheck, FinishAudit, MAX_RESULTS,
+        PendingCheck, Team, TeamPhase,
+    },
+};
+use crate::{
+    ids::TeamId,
+    time::Moment,
+    verdict::{CheckEnd, Receipt},
+};
+
+impl Team {
+    /// Creates a team from its first event.
+    pub fn open(id: TeamId, at: Moment, event: &TeamOpened) -> Team {
+        let spec = (*event.spec).clone();
+        Team {
+            id,
+            opened: at,
+            phase: TeamPhase::Open,
+            since: at,
+            members: Vec::new(),
+            messages: TeamMessages::default(),
+            messages_stored: 0,
+            forgotten: Vec::new(),
+            criteria: Vec::new(),
+            consented: BTreeSet::new(),
+            looped: None,
+            config: spec.config.clone(),
+            moves: Vec::new(),
+            epilogue: BTreeSet::new(),
+            attacked: false,
+            checks: Vec::new(),
+            checks_owed: 0,
+            failed: Vec::new(),
+            results: Vec::new(),
+            audit: None,
+            audits: 0,
+            audited: None,
+            blockers: Vec::new(),
+            allowed: Vec::new(),
+            next: None,
+            refused: Vec::new(),
+            policy: PolicyState::default(),
+            spec,
+        }
+    }
+
+    /// Folds one event.
+    pub fn evolve(&mut self, at: Moment, event: &Event) {
+        match event {
+            // A team is opened once: `open` folds the first event.
+            Event::TeamOpened(_) => {}
+            Event::TeamRenamed(e) => self.spec.name.clone_from(&e.name),
+            Event::PhaseChanged(e) => self.enter_phase(e.phase.clone(), at),
+            Event::MemberBound(_)
+            | Event::MemberLeft(_)
+            | Event::MemberRotated(_)
+            | Event::MemberLabelled(_)
+            | Event::ContractAcknowledged(_)
+            | Event::NewsReported(_) => self.apply_member(at, event),
+            Event::MessageStored(_)
+            | Event::UndeliveredReported(_)
+            | Event::NewsAdded(_)
+            | Event::MessageOffered(_)
+            | Event::MessageAccepted(_)
+            | Event::MessageAcknowledged(_)
+            | Event::MessageReturned(_)
+            | Event::MessageExpired(_)
+            | Event::MessageCancelled(_)
+            | Event::MessageDead(_)
+            | Event::MessageRequeued(_) => self.apply_message(at, event),
+            Event::CriterionProposed(e) => self.propose_criterion(e, at),
+            Event::CriterionJudged(e) => self.judge_criterion(e, at),
+            Event::CheckRequested(e) => {
+                self.checks_owed = e.check.no;
+                self.checks.push(e.check.clone());
+            }
+            Event::CheckJoined(e) => {
+                let owed = self.checks.iter_mut().find(|owed| owed.no == e.no);
+                if let Some(owed) = owed {
+                    owed.joined.push(e.by.clone());
+                }
+            }
+            Event::CheckDone(e) => self.end_check(e),
+            Event::CommandsApproved(e) => self.consented.extend(e.commands.iter().cloned()),
+            Event::PolicyObserved(e) => self.policy.record_observation(e, at),
+            Event::PolicyActed(e) => self.policy.record_action(e),
+            Event::LoopBegun(e) => {
+                let (template, by) = ((*e.template).clone(), e.by.clone());
+                if by == TeamActor::Operator {
+                    self.consented.extend(template.commands().map(str::to_owned));
+                }
+                self.looped = Some(Loop::begin(template, by, self.messages_stored));
+                self.clear_evidence_failures();
+                self.withdraw_last_move(&e.by);
+            }
+            Event::EvidenceShown(_)
+            | Event::ContinuationRefused(_)
+            | Event::LoopAdvanced(_)
+            | Event::ConversationCleanedUp(_)
+            | Event::LoopEnded(_) => {
+                self.apply_loop(at, event);
+                if let Event::LoopAdvanced(e) = event {
+                    self.clear_evidence_failures();
+                    self.messages.change(e.message, |message| message.begun = true);
+                }
+            }
+            Event::Configured(e) => self.config = (*e.config).clone(),
+            Event::MoveRecorded(e) => {
+                let (kind, because, by) = (e.kind, e.because.clone(), e.by.clone());
+                let (used, withdrawn) = (false, false);
+                self.moves.push(ManagerMove { kind, because, by, at, used, withdrawn });
+            }
+            Event::MoveUsed(_) => {
+                if let Some(newest) = self.moves.last_mut() {
+                    newest.used = true;
+                }
+            }
+            Event::NextProposed(e) => self.add_proposal(e),
+            Event::NextChosen(e) => {
+                if let Some(round) = self.next.as_mut().filter(|round| round.no == e.round) {
+                    round.chosen = Some((e.choice, e.because.clone()));
+                }
+            }
+            Event::ActionRefused(e) => self.add_refusal(e),
+            Event::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
+            Event::WorkChallenged(_) => self.attacked = true,
+            Event::FinishRequested(e) => {
+                self.audits = e.no;
+                self.audit = Some(FinishAudit {
+                    no: e.no,
+                    because: e.because.clone(),
+                    by: e.by.clone(),
+                    receipts: Vec::new(),
+                    allow: e.allow.clone(),
+                });
+                self.blockers.clear();
+            }
+            Event::FinishRefused(e) => {
+                self.audit = None;
+                self.blockers = e.blockers.clone();
+            }
+            Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
+            // Commands to a session are in the session's own events, and a refused action changed
+            // nothing.
+            Event::MemberOrdered(_) | Event::FinishReported(_) => {}
+        }
+    }
+
+    fn enter_phase(&mut self, phase: TeamPhase, at: Moment) {
+        if phase.is_over() {
+            self.audit = None;
+            self.checks.clear();
+            self.blockers.clear();
+            let because = format!("the team is {}", phase.as_str());
+            // This includes leased messages: they can no longer be acknowledged.
+            self.messages.change_where(
+                |message| !message.standing.is_over(),
+                |message| message.standing = MessageStatus::Cancelled { because: because.clone() },
+            );
+        }
+        self.phase = phase;
+        self.since = at;
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_member(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::MemberBound(e) => self.members.push(TeamMember {
+                name: e.name.clone(),
+                role: e.role,
+                session: e.session,
+                labels: e.labels.clone(),
+                means: e.means,
+                handed: false,
+                handover: None,
+                bound: at,
+                left: None,
+                acknowledged: None,
+                told: NewsWatermark::default(),
+                news: Vec::new(),
+            }),
+            Event::MemberLeft(e) => self.retire_member(e, at),
+            Event::MemberRotated(e) => self.replace_member(e, at),
+            Event::MemberLabelled(e) => {
+                self.with_member(&e.name, |member| member.labels = e.labels.clone());
+            }
+            Event::ContractAcknowledged(e) => {
+                self.with_member(&e.name, |member| member.acknowledged = Some(e.revision));
+            }
+            Event::NewsReported(e) => self.with_member(&e.member, |member| {
+                member.told = NewsWatermark {
+                    turns_ended: e.turns_ended,
+                    attempts_sealed: e.attempts_sealed,
+                    requests: e.requests,
+                    processes_lost: e.processes_lost,
+                };
+                member.news = e.messages.clone();
+            }),
+            _ => {}
+        }
+    }
+
+    fn with_member(&mut self, name: &str, change: impl FnOnce(&mut TeamMember)) {
+        let member = self.members.iter_mut().find(|member| member.name == name);
+        if let Some(member) = member {
+            change(member);
+        }
+    }
+
+    fn retire_member(&mut self, e: &MemberLeft, at: Moment) {
+        self.with_member(&e.name, |member| member.left = Some(at));
+        match &e.to {
+            Some(to) => self.reassign_messages(&e.name, to),
+            None => {
+                let reason = format!("{} has left the team", e.name);
+                self.messages.change_where(
+                    |message| message.is_open_for(&e.name),
+                    |message| {
+                        message.standing = if is_onboarding(message) {
+                            MessageStatus::Cancelled { because: reason.clone() }
+                        } else {
+                            MessageStatus::Dead { reason: reason.clone() }
+                        };
+                    },
+                );
+            }
+        }
+        self.clear_continuation();
+    }
+
+    /// Hands a member's open messages to another, except for those about its own onboarding.
+    fn reassign_messages(&mut self, from: &str, to: &str) {
+        let because = format!("{from} has left the team");
+        let to = Recipient::Member(to.to_owned());
+        let open = self.messages.iter().filter(|message| message.is_open_for(from));
+        let trust: BTreeMap<u32, MessageTrust> =
+            open.map(|message| (message.no, self.trust_for(message, &to))).collect();
+        self.messages.change_where(
+            |message| message.is_open_for(from),
+            |message| {
+                if is_onboarding(message) {
+                    message.standing = MessageStatus::Cancelled { because: because.clone() };
+                    return;
+                }
+                message.trust = trust.get(&message.no).copied().unwrap_or(message.trust);
+                message.readdress(to.clone());
+                message.redelivered |= message.standing != MessageStatus::Stored;
+                message.standing = MessageStatus::Stored;
+            },
+        );
+    }
+
+    /// Hands the leaver's open messages to the successor, except for those about its own
+    /// onboarding.
+    fn replace_member(&mut self, e: &MemberRotated, at: Moment) {
+        let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
+            return;
+        };
+        left.left = Some(at);
+        let role = left.role;
+        self.members.push(TeamMember {
+            name: e.to.clone(),
+            role,
+            session: e.session,
+            labels: super::member::MemberLabels::default(),
+            means: e.means,
+            handed: false,
+            handover: Some(e.handover.clone()),
+            bound: at,
+            left: None,
+            acknowledged: None,
+            told: NewsWatermark::default(),
+            news: Vec::new(),
+        });
+        self.reassign_messages(&e.from, &e.to);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_message(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::MessageStored(e) => self.store_message(e, at),
+            Event::NewsAdded(e) => {
+                self.messages.change(e.no, |message| message.text = e.text.clone());
+            }
+            Event::MessageOffered(e) => self.messages.change(e.no, |message| {
+                message.offers = e.lease.no;
+                message.standing = MessageStatus::Offered(e.lease.clone());
+            }),
+            Event::MessageAccepted(e) => {
+                self.settle_message(e.no, MessageStatus::Accepted(e.lease.clone()));
+            }
+            Event::MessageAcknowledged(e) => {
+                let lease = self.message(e.no).map_or(0, |message| message.offers);
+                self.settle_message(e.no, MessageStatus::Acknowledged { by: e.by.clone(), lease });
+            }
+            Event::MessageReturned(e) => self.messages.change(e.no, |message| {
+                message.redelivered |= message.standing != MessageStatus::Stored;
+                message.standing = MessageStatus::Stored;
+            }),
+            Event::MessageExpired(e) => self.settle_message(e.no, MessageStatus::Expired),
+            Event::MessageCancelled(e) => {
+                self.settle_message(e.no, MessageStatus::Cancelled { because: e.because.clone() });
+            }
+            Event::MessageDead(e) => {
+                self.messages.change(e.no, |message| message.buried_by = e.by.clone());
+                self.settle_message(e.no, MessageStatus::Dead { reason: e.reason.clone() });
+            }
+            Event::UndeliveredReported(e) => {
+                for no in &e.messages {
+                    self.messages.change(*no, |message| message.reported = true);
+                }
+            }
+            Event::MessageRequeued(e) => self.requeue(e),
+            _ => {}
+        }
+        self.clear_continuation();
+    }
+
+    fn requeue(&mut self, e: &MessageRequeued) {
+        let to = e.to.as_ref().map(|to| Recipient::Member(to.clone()));
+        let trust = to.as_ref().and_then(|to| Some(self.trust_for(self.message(e.no)?, to)));
+        self.messages.change(e.no, |message| {
+            message.standing = MessageStatus::Stored;
+            message.expires_ms = None;
+            message.forgiven = message.offers;
+            message.redelivered |= message.offers > 0;
+            (message.buried_by, message.reported) = (None, false);
+            if let Some(to) = to {
+                message.trust = trust.unwrap_or(message.trust);
+                message.readdress(to);
+            }
+        });
+    }
+
+    fn store_message(&mut self, e: &MessageStored, at: Moment) {
+        self.messages_stored = e.no;
+        if let Some(name) = onboarded_member(e) {
+            self.with_member(name, |member| member.handed = true);
+        }
+        if let (Some(_), Some(looped)) = (e.iteration, &mut self.looped) {
+            looped.asked = Some(e.no);
+        }
+        if matches!(e.to, Recipient::Member(_)) {
+            self.withdraw_last_move(&e.from);
+        }
+        self.messages.push(TeamMessage {
+            no: e.no,
+            key: e.key.clone(),
+            correlation: e.correlation.clone(),
+            from: e.from.clone(),
+            channel: e.channel,
+            trust: e.trust,
+            to: e.to.clone(),
+            sent_to: None,
+            kind: e.kind,
+            text: e.text.clone(),
+            priority: e.priority,
+            stored: at,
+            expires_ms: e.expires_ms,
+            window_ms: e.window_ms,
+            iteration: e.iteration,
+            steer: e.steer,
+            begun: false,
+            offers: 0,
+            forgiven: 0,
+            redelivered: false,
+            buried_by: None,
+            reported: false,
+            standing: MessageStatus::Stored,
+        });
+    }
+
+    /// Withdraws the last move: a manager that requests more work did not mean to stop.
+    fn withdraw_last_move(&mut self, by: &TeamActor) {
+        let goes_on = self.role_of(by) == Some(MemberRole::Manager);
+        let newest = self.moves.last_mut().filter(|newest| goes_on && newest.kind.is_terminal());
+        if let Some(newest) = newest {
+            newest.withdrawn = true;
+        }
+    }
+
+    fn settle_message(&mut self, no: u32, standing: MessageStatus) {
+        self.messages.change(no, |message| message.standing = standing);
+        if let Some(oldest) = self.messages.evict_oldest_settled(MAX_SETTLED_KEPT) {
+            self.evict_message(&oldest);
+        }
+    }
+
+    fn evict_message(&mut self, message: &TeamMessage) {
+        self.forgotten.extend(EvictedMessage::from_message(message).map(Arc::new));
+        if self.forgotten.len() > MAX_KEYS_KEPT {
+            self.forgotten.remove(0);
+        }
+    }
+
+    /// Clears a continuation that can no longer be accepted, so that it blocks nothing.
+    fn clear_continuation(&mut self) {
+        let Some(asked) = self.looped.as_ref().and_then(|looped| looped.asked) else { return };
+        let is_over = self.message(asked).is_none_or(|message| message.standing.is_over());
+        if is_over && let Some(looped) = &mut self.looped {
+            looped.asked = None;
+        }
+    }
+
+    fn add_proposal(&mut self, e: &NextProposed) {
+        let proposal = Proposal { by: e.by.clone(), text: e.text.clone() };
+        match self.next.as_mut().filter(|round| round.no == e.round) {
+            Some(round) => round.manager = Some(proposal),
+            None => {
+                let (manager, chosen) = (None, None);
+                self.next = Some(ProposalRound { no: e.round, worker: proposal, manager, chosen });
+            }
+        }
+    }
+
+    fn propose_criterion(&mut self, e: &CriterionProposed, at: Moment) {
+        if e.source == CriterionSource::User {
+            self.consented.extend(e.needs.command().map(str::to_owned));
+        }
+        self.criteria.push(Criterion {
+            no: e.no,
+            text: e.text.clone(),
+            source: e.source,
+            rationale: e.rationale.clone(),
+            needs: e.needs.clone(),
+            state: CriterionState::Proposed,
+            since: at,
+            dropped_by: None,
+        });
+    }
+
+    fn judge_criterion(&mut self, e: &CriterionJudged, at: Moment) {
+        let criterion = self.criteria.iter_mut().find(|criterion| criterion.no == e.no);
+        if let Some(criterion) = criterion
+            && let Some(state) = criterion.state.after(&e.judgement)
+        {
+            if e.by == TeamActor::Operator && e.judgement == CriterionJudgement::Accept {
+                self.consented.extend(criterion.needs.command().map(str::to_owned));
+            }
+            criterion.state = state;
+            criterion.since = at;
+            let lays_aside = matches!(
+                e.judgement,
+                CriterionJudgement::Defer { .. } | CriterionJudgement::Reject { .. }
+            );
+            let dropped =
+                lays_aside && e.by.is_manager() && criterion.source == CriterionSource::User;
+            criterion.dropped_by = dropped.then(|| e.by.name().to_owned());
+        }
+    }
+
+    fn end_check(&mut self, e: &CheckDone) {
+        let Some(at) = self.checks.iter().position(|owed| owed.no == e.no) else { return };
+        let owed = self.checks.remove(at);
+        let receipt = (*e.receipt).clone();
+        self.results.push(Arc::new(CompletedCheck { no: e.no, receipt }));
+        if self.results.len() > MAX_RESULTS {
+            self.results.remove(0);
+        }
+        if self.spec.policy.is_some() {
+            self.policy.record_check(e.no, &e.receipt);
+        }
+        match (&owed.purpose, &mut self.audit) {
+            (CheckPurpose::Audit(no), Some(audit)) if audit.no == *no => {
+                audit.receipts.push((*e.receipt).clone());
+                let (worker, tree) = (owed.worker, e.receipt.tree.clone());
+                self.audited = Some(AuditedWork { worker, tree });
+            }
+            (CheckPurpose::Audit(_), _) => {}
+            (CheckPurpose::Evidence { iteration, name }, _) => {
+                let looped = self.looped.as_mut().filter(|looped| looped.iteration == *iteration);
+                if let Some(looped) = looped
+                    && e.receipt.end != CheckEnd::Exit(0)
+                {
+                    looped.retract(name);
+                }
+                self.remember_failure(owed, &e.receipt);
+            }
+            (CheckPurpose::Criterion(_), _) => self.remember_failure(owed, &e.receipt),
+        }
+    }
+
+    /// Remembers a failed check until it is run again, without its output.
+    fn remember_failure(&mut self, owed: PendingCheck, receipt: &Receipt) {
+        let PendingCheck { purpose, worker, .. } = owed;
+        self.failed.retain(|failed| failed.purpose != purpose);
+        if receipt.end != CheckEnd::Exit(0) {
+            let receipt = Receipt { tail: String::new(), ..receipt.clone() };
+            self.failed.push(FailedCheck { purpose, worker, receipt });
+        }
+    }
+
+    /// Evidence belongs to one iteration, and so does a failed check of it.
+    fn clear_evidence_failures(&mut self) {
+        self.failed.retain(|failed| !matches!(failed.purpose, CheckPurpose::Evidence { .. }));
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_loop(&mut self, at: Moment, event: &Event) {
+        let Some(looped) = &mut self.looped else { return };
+        match event {
+            Event::EvidenceShown(e) if e.iteration == looped.iteration => {
+                looped.record_evidence(&e.name, &e.shown);
+                looped.shown_by.insert(e.name.clone(), e.by.clone());
+            }
+            Event::ContinuationRefused(e) => {
+                looped.refusals += 1;
+                looped.last_refusal = Some(e.why.code().to_owned());
+            }
+            Event::LoopAdvanced(e) => {
+                looped.passed.push(CompletedIteration {
+                    iteration: looped.iteration,
+                    message: e.message,
+                    consumer: e.consumer.clone(),
+                    at,
+                    look: e.look.clone(),
+                });
+                looped.iteration = e.to;
+                looped.asked = None;
+                looped.compactions = None;
+                looped.shown.clear();
+                looped.shown_by.clear();
+            }
+            Event::ConversationCleanedUp(e) => {
+                looped.cleaned_for = Some(e.message);
+                looped.compactions = e.compactions;
+            }
+            Event::LoopEnded(e) => {
+                looped.ended = Some(e.end.clone());
+                looped.ended_by = e.by.clone();
+                looped.asked = None;
+            }
+            _ => {}
+        }
+    }
+}

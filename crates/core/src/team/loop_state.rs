@@ -1,0 +1,601 @@
+//! Loops: bounded iterations, each behind a gate of evidence.
+//!
+//! The next iteration is requested with a continuation. The gate refuses it if evidence of the
+//! current iteration is missing, and is checked again at delivery. An iteration begins only when
+//! its consumer accepts the continuation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    criterion::{CriterionEvidence, InsufficientEvidence, ProvostCheck, check_meaningful},
+    member::TeamActor,
+    pictures::{PictureCheck, PictureFiles, PictureFilesError, PictureInfo},
+};
+use crate::{
+    ids::TreeId,
+    text::{quote_text, visible},
+    time::Moment,
+    verdict::CheckEnd,
+};
+
+/// Maximum number of iterations of a loop.
+pub const MAX_ITERATIONS: u32 = 1_000;
+
+/// The kind of evidence required in each iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopProof {
+    /// A command that Provost runs.
+    Verified { check: String },
+    /// An assertion, shown as such.
+    Asserted,
+    /// A challenge of the work: the failure mode, how it was tested, and the result.
+    Adversarial,
+    /// An object with these fields, none of them empty.
+    Artifact { fields: Vec<String> },
+    /// Two pictures that Provost compares. At most this share of their points may differ, in
+    /// millionths. The files are named here, or by the member that requests the comparison.
+    Pictures {
+        differing: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        files: Option<PictureFiles>,
+    },
+}
+
+/// A named piece of evidence that a loop requires.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopRequirement {
+    pub name: String,
+    pub proof: LoopProof,
+}
+
+/// How the worker's conversation is cleaned up before the next iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanUp {
+    #[default]
+    Keep,
+    Compact,
+    NewThread,
+}
+
+impl CleanUp {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CleanUp::Keep => "keep",
+            CleanUp::Compact => "compact",
+            CleanUp::NewThread => "new_thread",
+        }
+    }
+}
+
+/// The terms of a loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopTemplate {
+    pub name: String,
+    pub max: u32,
+    pub evidence: Vec<LoopRequirement>,
+    #[serde(default)]
+    pub clean_up: CleanUp,
+    /// The loop stops after this number of iterations that changed neither the tree nor the
+    /// findings.
+    #[serde(default)]
+    pub plateau: Option<u32>,
+    /// Token budget of its worker.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// Tools that the contract names and members may use.
+    #[serde(default)]
+    pub tools: Vec<String>,
+}
+
+/// Why a template is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoopTemplateError {
+    #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
+    Bounds(u32),
+    #[error("a loop without evidence has no gate: name what each iteration has to show")]
+    NoEvidence,
+    #[error("the evidence \"{0}\" is named twice")]
+    Twice(String),
+    #[error("the evidence \"{0}\" lacks a name, field or command")]
+    Empty(String),
+    #[error(transparent)]
+    Files(#[from] PictureFilesError),
+}
+
+impl LoopTemplate {
+    /// Returns the commands of its verified evidence.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.evidence.iter().filter_map(|required| match &required.proof {
+            LoopProof::Verified { check } => Some(check.as_str()),
+            LoopProof::Asserted
+            | LoopProof::Adversarial
+            | LoopProof::Artifact { .. }
+            | LoopProof::Pictures { .. } => None,
+        })
+    }
+
+    pub fn validate(&self) -> Result<(), LoopTemplateError> {
+        if !(1..=MAX_ITERATIONS).contains(&self.max) {
+            return Err(LoopTemplateError::Bounds(self.max));
+        }
+        if self.evidence.is_empty() {
+            return Err(LoopTemplateError::NoEvidence);
+        }
+        let mut names = BTreeSet::new();
+        for required in &self.evidence {
+            if let LoopProof::Pictures { files: Some(files), .. } = &required.proof {
+                files.validate()?;
+            }
+            let empty = match &required.proof {
+                LoopProof::Verified { check } => check.trim().is_empty(),
+                LoopProof::Artifact { fields } => fields.is_empty(),
+                LoopProof::Asserted | LoopProof::Adversarial | LoopProof::Pictures { .. } => false,
+            };
+            if empty || required.name.trim().is_empty() {
+                return Err(LoopTemplateError::Empty(required.name.clone()));
+            }
+            if !names.insert(&required.name) {
+                return Err(LoopTemplateError::Twice(required.name.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The result of challenging the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkChallenge {
+    pub failure_mode: String,
+    pub check: String,
+    pub result: String,
+}
+
+/// Two pictures as Provost compared them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureComparison {
+    pub expected: String,
+    pub actual: String,
+    /// The share of points that differ, in millionths.
+    pub differing: u32,
+    /// The colour tolerance, in millionths of the range.
+    #[serde(default)]
+    pub tolerance: u32,
+    #[serde(default)]
+    pub expected_is: PictureInfo,
+    #[serde(default)]
+    pub actual_is: PictureInfo,
+}
+
+/// A piece of evidence that was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownEvidence {
+    Evidence(CriterionEvidence),
+    Attack(WorkChallenge),
+    Artifact(BTreeMap<String, String>),
+    Pictures(PictureComparison),
+}
+
+/// Why shown evidence does not meet the requirement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvidenceMismatch {
+    #[error(transparent)]
+    Insufficient(#[from] InsufficientEvidence),
+    #[error("expected {0}")]
+    OtherKind(&'static str),
+    #[error("the field \"{0}\" is missing or empty")]
+    Missing(String),
+    #[error("{found} of a million points differ, and at most {most} may")]
+    Differs { found: u32, most: u32 },
+    #[error("the pictures have different sizes: expected {}x{} points, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
+    OtherSize { expected: (u32, u32), actual: (u32, u32) },
+}
+
+impl ShownEvidence {
+    /// Returns the tree it is about, if it comes from Provost's own check.
+    pub fn tree(&self) -> Option<&TreeId> {
+        match self {
+            ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => Some(&receipt.tree),
+            ShownEvidence::Evidence(CriterionEvidence::Asserted { .. })
+            | ShownEvidence::Attack(_)
+            | ShownEvidence::Artifact(_)
+            | ShownEvidence::Pictures(_) => None,
+        }
+    }
+}
+
+impl LoopProof {
+    /// Describes the required evidence.
+    pub fn describe(&self) -> String {
+        match self {
+            LoopProof::Verified { check } => format!("`{}` passes, run by Provost", visible(check)),
+            LoopProof::Asserted => "an assertion, shown as such".to_owned(),
+            LoopProof::Adversarial => {
+                "an attempt to disprove the work: failure_mode, check and result".to_owned()
+            }
+            LoopProof::Artifact { fields } => format!("the fields {}", fields.join(", ")),
+            LoopProof::Pictures { differing, files } => {
+                let which = files.as_ref().map_or_else(String::new, |files| {
+                    format!(", {} and {}", quote_text(&files.expected), quote_text(&files.actual))
+                });
+                format!(
+                    "two pictures{which}, compared by Provost, that differ in at most {differing} of a million points"
+                )
+            }
+        }
+    }
+
+    /// Checks that shown evidence meets the requirement.
+    pub fn check_evidence(&self, shown: &ShownEvidence) -> Result<(), EvidenceMismatch> {
+        match (self, shown) {
+            (
+                LoopProof::Verified { check },
+                ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)),
+            ) => match (receipt.command == *check, receipt.end == CheckEnd::Exit(0)) {
+                (true, true) => Ok(()),
+                (true, false) => Err(InsufficientEvidence::CheckFailed.into()),
+                (false, _) => Err(InsufficientEvidence::OtherCheck.into()),
+            },
+            (LoopProof::Verified { check }, _) => {
+                Err(InsufficientEvidence::NeedsCheck(check.clone()).into())
+            }
+            (
+                LoopProof::Asserted,
+                ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }),
+            ) => Ok(check_meaningful(text).map_err(InsufficientEvidence::from)?),
+            (LoopProof::Asserted, ShownEvidence::Evidence(CriterionEvidence::Verified(_))) => {
+                Ok(())
+            }
+            (LoopProof::Adversarial, ShownEvidence::Attack(attack)) => {
+                for part in [&attack.failure_mode, &attack.check, &attack.result] {
+                    check_meaningful(part).map_err(InsufficientEvidence::from)?;
+                }
+                Ok(())
+            }
+            (LoopProof::Artifact { fields }, ShownEvidence::Artifact(given)) => {
+                let filled =
+                    |field: &&String| given.get(*field).is_none_or(|value| value.trim().is_empty());
+                let missing = fields.iter().find(filled);
+                missing.map_or(Ok(()), |field| Err(EvidenceMismatch::Missing(field.clone())))
+            }
+            (LoopProof::Pictures { differing, files }, ShownEvidence::Pictures(compared)) => {
+                if files.as_ref().is_some_and(|files| !compared.matches_files(files)) {
+                    return Err(InsufficientEvidence::OtherCheck.into());
+                }
+                compared.check_limit(*differing)
+            }
+            (LoopProof::Asserted, _) => Err(EvidenceMismatch::OtherKind("an assertion as text")),
+            (LoopProof::Adversarial, _) => {
+                Err(EvidenceMismatch::OtherKind("an attack: failure_mode, check and result"))
+            }
+            (LoopProof::Artifact { .. }, _) => {
+                Err(EvidenceMismatch::OtherKind("an object with fields"))
+            }
+            (LoopProof::Pictures { .. }, _) => Err(EvidenceMismatch::OtherKind(
+                "two pictures compared by Provost: request their check",
+            )),
+        }
+    }
+}
+
+/// Returns the part of the evidence that changes with the work. Durations and times do not count.
+fn evidence_digest(shown: &ShownEvidence) -> String {
+    match shown {
+        ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => {
+            format!("{:?} {}", receipt.end, receipt.tree.0)
+        }
+        ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }) => text.clone(),
+        ShownEvidence::Attack(attack) => {
+            format!("{}\n{}\n{}", attack.failure_mode, attack.check, attack.result)
+        }
+        ShownEvidence::Artifact(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+        ShownEvidence::Pictures(compared) => compared.differing.to_string(),
+    }
+}
+
+/// A completed iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletedIteration {
+    pub iteration: u32,
+    /// The message that began the next iteration, and the member that accepted it.
+    pub message: u32,
+    pub consumer: String,
+    pub at: Moment,
+    /// A fingerprint of the work. Two iterations with the same one changed nothing.
+    pub look: IterationFingerprint,
+}
+
+/// The fingerprint of an iteration, for plateau detection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IterationFingerprint {
+    pub tree: Option<TreeId>,
+    /// Digests of the shown evidence.
+    pub findings: BTreeMap<String, String>,
+}
+
+/// Why a loop ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopEnd {
+    Finished,
+    Stopped { because: String },
+    Plateau { iterations: u32 },
+    Budget { used: u64 },
+}
+
+impl LoopEnd {
+    /// Describes the end.
+    pub fn describe(&self) -> String {
+        match self {
+            LoopEnd::Finished => "it is finished".to_owned(),
+            LoopEnd::Stopped { because } => format!("it was stopped: {because}"),
+            LoopEnd::Plateau { iterations } => {
+                format!("{iterations} iterations changed neither the tree nor the findings")
+            }
+            LoopEnd::Budget { used } => format!("its worker used up its tokens ({used})"),
+        }
+    }
+}
+
+/// A loop of a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loop {
+    pub template: LoopTemplate,
+    #[serde(default)]
+    pub begun_by: TeamActor,
+    /// The team's message count when the loop began. Earlier messages do not continue it.
+    #[serde(default)]
+    pub begun_after: u32,
+    /// The current iteration, from 1.
+    pub iteration: u32,
+    /// The evidence shown in the current iteration.
+    pub shown: BTreeMap<String, ShownEvidence>,
+    /// The actors who showed it.
+    #[serde(default)]
+    pub shown_by: BTreeMap<String, TeamActor>,
+    pub passed: Vec<CompletedIteration>,
+    /// The continuation that waits to be accepted.
+    pub asked: Option<u32>,
+    /// The continuation for which the worker's conversation was cleaned up.
+    #[serde(default)]
+    pub cleaned_for: Option<u32>,
+    /// The compaction count before a requested compaction whose result is still unknown.
+    #[serde(default)]
+    pub compactions: Option<u32>,
+    /// Number of refused continuations, and the reason for the last one.
+    pub refusals: u32,
+    pub last_refusal: Option<String>,
+    pub ended: Option<LoopEnd>,
+    #[serde(default)]
+    pub ended_by: TeamActor,
+}
+
+/// Why the next iteration does not begin. Not a failure: the loop stays in its iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum ContinuationBlocked {
+    #[error("the loop has ended")]
+    Ended,
+    #[error("it was for an earlier loop")]
+    OtherLoop,
+    #[error("the next iteration is {expected}, not {given}")]
+    OtherIteration { expected: u32, given: u32 },
+    #[error("iteration {0} is the last: finish, or stop the loop")]
+    LastIteration(u32),
+    #[error("message {0} already requests that iteration")]
+    AskedAlready(u32),
+    #[error("evidence is missing: {}", .0.join(", "))]
+    MissingEvidence(Vec<String>),
+    #[error("{0} iterations changed neither the tree nor the findings")]
+    Plateau(u32),
+    #[error("its worker used {used} of {tokens} tokens")]
+    Budget { used: u64, tokens: u64 },
+}
+
+impl ContinuationBlocked {
+    /// Returns the end of a loop that cannot continue for this reason.
+    pub fn loop_end(&self) -> Option<LoopEnd> {
+        match self {
+            ContinuationBlocked::Plateau(iterations) => {
+                Some(LoopEnd::Plateau { iterations: *iterations })
+            }
+            ContinuationBlocked::Budget { used, .. } => Some(LoopEnd::Budget { used: *used }),
+            ContinuationBlocked::Ended
+            | ContinuationBlocked::OtherLoop
+            | ContinuationBlocked::OtherIteration { .. }
+            | ContinuationBlocked::LastIteration(_)
+            | ContinuationBlocked::AskedAlready(_)
+            | ContinuationBlocked::MissingEvidence(_) => None,
+        }
+    }
+
+    /// All machine-readable codes.
+    pub const CODES: [&str; 8] = [
+        "loop_ended",
+        "other_loop",
+        "other_iteration",
+        "last_iteration",
+        "asked_already",
+        "missing_evidence",
+        "plateau",
+        "budget",
+    ];
+
+    /// Returns the machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ContinuationBlocked::Ended => "loop_ended",
+            ContinuationBlocked::OtherLoop => "other_loop",
+            ContinuationBlocked::OtherIteration { .. } => "other_iteration",
+            ContinuationBlocked::LastIteration(_) => "last_iteration",
+            ContinuationBlocked::AskedAlready(_) => "asked_already",
+            ContinuationBlocked::MissingEvidence(_) => "missing_evidence",
+            ContinuationBlocked::Plateau(_) => "plateau",
+            ContinuationBlocked::Budget { .. } => "budget",
+        }
+    }
+}
+
+impl Loop {
+    /// Begins a loop. Only messages after the first `begun_after` can continue it.
+    pub fn begin(template: LoopTemplate, begun_by: TeamActor, begun_after: u32) -> Loop {
+        Loop {
+            template,
+            begun_by,
+            begun_after,
+            iteration: 1,
+            shown: BTreeMap::new(),
+            shown_by: BTreeMap::new(),
+            passed: Vec::new(),
+            asked: None,
+            cleaned_for: None,
+            compactions: None,
+            refusals: 0,
+            last_refusal: None,
+            ended: None,
+            ended_by: TeamActor::default(),
+        }
+    }
+
+    /// Records shown evidence. Receipts for another tree than this one no longer count and are
+    /// dropped.
+    pub(super) fn record_evidence(&mut self, name: &str, shown: &ShownEvidence) {
+        if let Some(tree) = shown.tree() {
+            self.shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
+        }
+        self.shown.insert(name.to_owned(), shown.clone());
+    }
+
+    /// Retracts evidence that a repeated check disproved.
+    pub(super) fn retract(&mut self, name: &str) {
+        self.shown.remove(name);
+    }
+
+    /// Returns the evidence missing in this iteration.
+    pub fn missing_evidence(&self) -> Vec<String> {
+        let is_missing = |required: &&LoopRequirement| {
+            let shown = self.shown.get(&required.name);
+            shown.is_none_or(|shown| required.proof.check_evidence(shown).is_err())
+        };
+        let missing = self.template.evidence.iter().filter(is_missing);
+        missing.map(|required| required.name.clone()).collect()
+    }
+
+    /// Returns the checks behind the shown evidence. If the terms do not name the pictures, the
+    /// shown ones are compared.
+    pub(super) fn checks(&self) -> impl Iterator<Item = ProvostCheck> {
+        self.template.evidence.iter().filter_map(|required| match &required.proof {
+            LoopProof::Verified { check } => {
+                Some(ProvostCheck { command: check.clone(), pictures: None })
+            }
+            LoopProof::Pictures { differing, files } => {
+                let shown = || match self.shown.get(&required.name)? {
+                    ShownEvidence::Pictures(compared) => Some(compared.files()),
+                    ShownEvidence::Evidence(_)
+                    | ShownEvidence::Attack(_)
+                    | ShownEvidence::Artifact(_) => None,
+                };
+                let files = files.clone().or_else(shown)?;
+                Some(ProvostCheck::from_pictures(&PictureCheck { files, differing: *differing }))
+            }
+            LoopProof::Asserted | LoopProof::Adversarial | LoopProof::Artifact { .. } => None,
+        })
+    }
+
+    /// Checks that iteration `given` may be requested.
+    pub fn check_may_request(&self, given: u32, used: u64) -> Result<(), ContinuationBlocked> {
+        self.check_is_next(given)?;
+        match self.asked {
+            Some(message) => Err(ContinuationBlocked::AskedAlready(message)),
+            None => self.check_may_begin(given, used),
+        }
+    }
+
+    /// Checks that iteration `given` may begin, both when requested and when its message is
+    /// delivered.
+    pub fn check_may_begin(&self, given: u32, used: u64) -> Result<(), ContinuationBlocked> {
+        self.check_is_next(given)?;
+        if self.iteration >= self.template.max {
+            return Err(ContinuationBlocked::LastIteration(self.iteration));
+        }
+        let missing = self.missing_evidence();
+        if !missing.is_empty() {
+            return Err(ContinuationBlocked::MissingEvidence(missing));
+        }
+        if let Some(iterations) = self.plateau() {
+            return Err(ContinuationBlocked::Plateau(iterations));
+        }
+        match self.template.tokens {
+            Some(tokens) if used >= tokens => Err(ContinuationBlocked::Budget { used, tokens }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn check_is_next(&self, given: u32) -> Result<(), ContinuationBlocked> {
+        let expected = self.iteration + 1;
+        match self.ended {
+            Some(_) => Err(ContinuationBlocked::Ended),
+            None if given != expected => {
+                Err(ContinuationBlocked::OtherIteration { expected, given })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the fingerprint of the current work.
+    pub(super) fn fingerprint(&self) -> IterationFingerprint {
+        let findings =
+            self.shown.iter().map(|(name, shown)| (name.clone(), evidence_digest(shown)));
+        let tree = self.shown.values().find_map(ShownEvidence::tree).cloned();
+        IterationFingerprint { tree, findings: findings.collect() }
+    }
+
+    /// Returns the number of consecutive iterations without change, if it reached the limit.
+    fn plateau(&self) -> Option<u32> {
+        let most = self.template.plateau?;
+        let now = self.fingerprint();
+        // Without a receipt for a tree, the tree cannot be said to be unchanged.
+        now.tree.as_ref()?;
+        // Each earlier iteration with this fingerprint counts, except that the first may have
+        // changed something.
+        let same = self.passed.iter().rev().take_while(|passed| passed.look == now);
+        let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
+        (same >= most).then_some(same)
+    }
+
+    /// Whether the operator began it and a manager dropped it.
+    pub fn is_dropped(&self) -> bool {
+        let stopped = matches!(self.ended, Some(LoopEnd::Stopped { .. }));
+        stopped && self.begun_by == TeamActor::Operator && self.ended_by.is_manager()
+    }
+
+    /// Whether the operator began it, and it is neither complete nor stopped by the operator. Only
+    /// the operator may replace such a loop.
+    pub(super) fn is_pending_for_operator(&self) -> bool {
+        let open = match &self.ended {
+            None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
+            Some(LoopEnd::Stopped { .. }) => self.ended_by.is_manager(),
+            Some(LoopEnd::Finished) => false,
+        };
+        open && self.begun_by == TeamActor::Operator
+    }
+
+    /// Whether the loop does not block the finish: it was stopped, or the current iteration has all
+    /// its evidence, even if it is the last.
+    pub fn is_complete(&self) -> bool {
+        match &self.ended {
+            Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => true,
+            Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => false,
+            None => self.missing_evidence().is_empty(),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Permissions of a manager: its configuration, and the moves that it records before it acts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::member::MemberRole;
+use crate::time::Moment;
+
+/// An action on a team. Derived from the command, so that the caller cannot choose what is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamAction {
+    /// Receives, accepts and acknowledges its own messages.
+    Receive,
+    Message,
+    Interrupt,
+    Compact,
+    Propose,
+    Judge,
+    /// Shows evidence, or has a check run.
+    Show,
+    Continue,
+    AskUser,
+    RecordMove,
+    /// Cancels, requeues or dead-letters messages of other members.
+    Sort,
+    /// Binds, retires or rotates members.
+    Bind,
+    Configure,
+    /// Begins or stops a loop.
+    Loop,
+    /// Chooses between the proposals of others.
+    Choose,
+    /// Pauses, cancels, fails or finishes the team.
+    End,
+}
+
+impl TeamAction {
+    pub const ALL: [TeamAction; 16] = [
+        TeamAction::Receive,
+        TeamAction::Message,
+        TeamAction::Interrupt,
+        TeamAction::Compact,
+        TeamAction::Propose,
+        TeamAction::Judge,
+        TeamAction::Show,
+        TeamAction::Continue,
+        TeamAction::AskUser,
+        TeamAction::RecordMove,
+        TeamAction::Sort,
+        TeamAction::Bind,
+        TeamAction::Configure,
+        TeamAction::Loop,
+        TeamAction::Choose,
+        TeamAction::End,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TeamAction::Receive => "receive",
+            TeamAction::Message => "message",
+            TeamAction::Interrupt => "interrupt",
+            TeamAction::Compact => "compact",
+            TeamAction::Propose => "propose",
+            TeamAction::Judge => "judge",
+            TeamAction::Show => "show",
+            TeamAction::Continue => "continue",
+            TeamAction::AskUser => "ask_user",
+            TeamAction::RecordMove => "record_move",
+            TeamAction::Sort => "sort",
+            TeamAction::Bind => "bind",
+            TeamAction::Configure => "configure",
+            TeamAction::Loop => "loop",
+            TeamAction::Choose => "choose",
+            TeamAction::End => "end",
+        }
+    }
+
+    /// Describes the action.
+    pub fn describe(self) -> &'static str {
+        match self {
+            TeamAction::Receive => "take messages",
+            TeamAction::Message => "send messages",
+            TeamAction::Interrupt => "interrupt a member",
+            TeamAction::Compact => "compact a member's conversation",
+            TeamAction::Propose => "propose criteria",
+            TeamAction::Judge => "judge criteria",
+            TeamAction::Show => "show or check evidence",
+            TeamAction::Continue => "ask for the next iteration",
+            TeamAction::AskUser => "ask the user",
+            TeamAction::RecordMove => "record moves",
+            TeamAction::Sort => "sort messages",
+            TeamAction::Bind => "bind or retire members",
+            TeamAction::Configure => "rename the team or change the manager's configuration",
+            TeamAction::Loop => "begin or stop a loop",
+            TeamAction::Choose => "choose the next step",
+            TeamAction::End => "pause or end the team",
+        }
+    }
+
+    /// Whether a role may perform this action at all, whatever the configuration grants.
+    pub fn is_open_to(self, role: MemberRole) -> bool {
+        match self {
+            TeamAction::Receive | TeamAction::Message | TeamAction::Propose | TeamAction::Show => {
+                true
+            }
+            TeamAction::AskUser => role != MemberRole::Reviewer,
+            TeamAction::Choose => role == MemberRole::Reviewer,
+            TeamAction::Interrupt
+            | TeamAction::Compact
+            | TeamAction::Judge
+            | TeamAction::Continue
+            | TeamAction::RecordMove
+            | TeamAction::Sort
+            | TeamAction::Loop
+            | TeamAction::End => role == MemberRole::Manager,
+            // A member that works under a contract cannot change it.
+            TeamAction::Bind | TeamAction::Configure => false,
+        }
+    }
+
+    /// Returns the moves of which one must be recorded before this action, if moves are required.
+    pub fn required_moves(self) -> &'static [MoveKind] {
+        match self {
+            TeamAction::Message | TeamAction::Continue => &[MoveKind::Nudge],
+            TeamAction::Interrupt | TeamAction::Compact => &[MoveKind::Interrupt],
+            TeamAction::AskUser => &[MoveKind::Escalate],
+            TeamAction::End | TeamAction::Loop => &[MoveKind::Stop],
+            TeamAction::Receive
+            | TeamAction::Propose
+            | TeamAction::Judge
+            | TeamAction::Show
+            | TeamAction::RecordMove
+            | TeamAction::Sort
+            | TeamAction::Bind
+            | TeamAction::Choose
+            | TeamAction::Configure => &[],
+        }
+    }
+}
+
+/// How strictly a manager is controlled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ManagerMode {
+    Light,
+    /// It must acknowledge the configuration before it acts.
+    #[default]
+    Guided,
+    /// It must also record a matching move before each action.
+    Strict,
+}
+
+impl ManagerMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ManagerMode::Light => "light",
+            ManagerMode::Guided => "guided",
+            ManagerMode::Strict => "strict",
+        }
+    }
+}
+
+/// A step required after the work, before the team finishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EpilogueStep {
+    Checks,
+    DraftPullRequest,
+    SeparateReview,
+    Handover,
+}
+
+impl EpilogueStep {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EpilogueStep::Checks => "checks",
+            EpilogueStep::DraftPullRequest => "draft_pull_request",
+            EpilogueStep::SeparateReview => "separate_review",
+            EpilogueStep::Handover => "handover",
+        }
+    }
+}
+
+/// The configuration of a manager. Each change is a new revision, which must be acknowledged again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ManagerConfig {
+    pub revision: u32,
+    pub mode: ManagerMode,
+    pub objective: String,
+    pub guidelines: Vec<String>,
+    pub references: Vec<String>,
+    /// Actions that the manager is denied, of those that its role allows.
+    pub denied: BTreeSet<TeamAction>,
+    pub tools: Vec<String>,
+    pub epilogue: BTreeSet<EpilogueStep>,
+    /// Whether the team needs adversarial evidence before it finishes.
+    pub adversarial: bool,
+    /// Questions that the manager asks the user before it begins, by their ids.
+    pub questions: BTreeMap<String, String>,
+    pub on_completion: Option<String>,
+}
+
+/// The next action that a manager announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveKind {
+    Wait,
+    Nudge,
+    Interrupt,
+    Escalate,
+    Stop,
+    Inspect,
+}
+
+impl MoveKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MoveKind::Wait => "wait",
+            MoveKind::Nudge => "nudge",
+            MoveKind::Interrupt => "interrupt",
+            MoveKind::Escalate => "escalate",
+            MoveKind::Stop => "stop",
+            MoveKind::Inspect => "inspect",
+        }
+    }
+
+    /// Whether the move announces that no further work follows.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            MoveKind::Stop => true,
+            MoveKind::Wait
+            | MoveKind::Nudge
+            | MoveKind::Interrupt
+            | MoveKind::Escalate
+            | MoveKind::Inspect => false,
+        }
+    }
+}
+
+/// A recorded move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagerMove {
+    pub kind: MoveKind,
+    pub because: String,
+    pub by: String,
+    pub at: Moment,
+    /// Whether an action used it: one move covers one action.
+    pub used: bool,
+    /// Whether the manager requested more work after it had decided to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
+}

@@ -1,0 +1,174 @@
+//! Control orders from a team to its members' sessions, besides messages.
+
+use super::{
+    advance::TeamAdvanceContext,
+    command::TeamRejection,
+    decide::{TeamCommandResult, single_event},
+    envelope,
+    event::*,
+    loop_state::{CleanUp, Loop},
+    member::{MemberOrder, TeamActor, TeamMember},
+    message::TeamMessage,
+    state::{Team, TeamPhase},
+};
+use crate::{
+    ids::SessionId,
+    session::{self, Session},
+    time::Moment,
+};
+
+impl Team {
+    /// Builds the session command for an order. Its text names its author, like that of a message.
+    fn order_command(
+        &self,
+        order: &MemberOrder,
+        key: &str,
+        by: &TeamActor,
+    ) -> session::SessionCommand {
+        let key = key.to_owned();
+        match order {
+            MemberOrder::Interrupt { text } => {
+                let text = text.as_ref().map(|text| envelope::format_interrupt(self, by, text));
+                session::SessionCommand::Interrupt { key, text }
+            }
+            MemberOrder::Compact => session::SessionCommand::Compact { key },
+        }
+    }
+
+    /// Sends an order to a member's agent, if its session accepts it now.
+    pub(super) fn order_member(
+        &self,
+        actor: &TeamActor,
+        name: &str,
+        what: MemberOrder,
+        key: &str,
+        around: &TeamAdvanceContext<'_>,
+    ) -> TeamCommandResult {
+        let member = self.bound_member(name)?;
+        if *actor == TeamActor::Member(name.to_owned()) && what != MemberOrder::Compact {
+            let why = "you cannot interrupt yourself".to_owned();
+            return Err(TeamRejection::SessionRejected { member: name.to_owned(), why });
+        }
+        let none = || TeamRejection::NoSession(name.to_owned());
+        let session = member.session.and_then(|id| (around.session)(id)).ok_or_else(none)?;
+        match session.decide(&self.order_command(&what, key, actor), around.now) {
+            Ok(_) => {
+                let (name, key, by) = (name.to_owned(), key.to_owned(), actor.clone());
+                single_event(MemberOrdered { name, what, key, by })
+            }
+            Err(session::SessionRejection::NothingNew) => Err(TeamRejection::NothingNew),
+            Err(why) => Err(TeamRejection::SessionRejected {
+                member: name.to_owned(),
+                why: why.to_string(),
+            }),
+        }
+    }
+
+    /// Returns the session commands of an event. They are sent in the same commit.
+    pub fn session_commands(&self, event: &Event) -> Vec<(SessionId, session::SessionCommand)> {
+        if let Event::PhaseChanged(e) = event {
+            return self.dismissals(&e.phase);
+        }
+        self.member_command(event).into_iter().collect()
+    }
+
+    /// Dismisses the members' sessions when the team ends. Only sessions opened for a team accept
+    /// that.
+    fn dismissals(&self, phase: &TeamPhase) -> Vec<(SessionId, session::SessionCommand)> {
+        if !phase.is_over() {
+            return Vec::new();
+        }
+        let at_once = !matches!(phase, TeamPhase::Done { .. });
+        let because = format!("its team \"{}\" is {}", self.spec.name, phase.as_str());
+        let dismiss = session::SessionCommand::Dismiss { because, at_once };
+        let members = self.members.iter().filter_map(|member| member.session);
+        members.map(|session| (session, dismiss.clone())).collect()
+    }
+
+    /// Returns the session command of an event to one member.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
+    fn member_command(&self, event: &Event) -> Option<(SessionId, session::SessionCommand)> {
+        let (name, command) = match event {
+            Event::MemberOrdered(e) => (&e.name, self.order_command(&e.what, &e.key, &e.by)),
+            Event::ConversationCleanedUp(e)
+                if e.skipped.is_none() && e.clean_up == CleanUp::Compact =>
+            {
+                (&e.name, session::SessionCommand::Compact { key: self.clean_up_key(e.message) })
+            }
+            Event::FinishReported(e) => {
+                let key = format!("task-{}-done", self.id.short());
+                let mode = session::SendMode::Continue;
+                (&e.name, session::SessionCommand::Send { key, text: e.text.clone(), mode })
+            }
+            _ => return None,
+        };
+        let member = self.members.iter().find(|member| member.name == *name)?;
+        member.session.map(|session| (session, command))
+    }
+
+    fn clean_up_key(&self, message: u32) -> String {
+        format!("task-{}-{message}-clean-up", self.id.short())
+    }
+
+    /// Cleans up a worker's conversation before a continuation is delivered, once per continuation.
+    /// A new conversation begins with the continuation itself.
+    pub(super) fn clean_up(
+        &self,
+        member: &TeamMember,
+        message: &TeamMessage,
+        session: &Session,
+        now: Moment,
+    ) -> Option<Event> {
+        message.iteration?;
+        let looped = self.running_loop()?;
+        let clean_up = looped.template.clean_up;
+        if looped.cleaned_for == Some(message.no) {
+            return Some(self.compaction_failed(looped, member, session)?.into());
+        }
+        let skipped = match clean_up {
+            CleanUp::Keep => return None,
+            CleanUp::NewThread if session.spec.agent.driver.can_start_threads() => None,
+            CleanUp::NewThread => Some("its agent cannot begin another conversation".to_owned()),
+            CleanUp::Compact => {
+                let command =
+                    session::SessionCommand::Compact { key: self.clean_up_key(message.no) };
+                session.decide(&command, now).err().map(|why| why.to_string())
+            }
+        };
+        let asked = clean_up == CleanUp::Compact && skipped.is_none();
+        let compactions = asked.then_some(session.compactions);
+        let (message, name) = (message.no, member.name.clone());
+        Some(ConversationCleanedUp { message, name, clean_up, skipped, compactions }.into())
+    }
+
+    /// Reports a requested compaction that never happened, so that the record does not claim that
+    /// the conversation was compacted.
+    fn compaction_failed(
+        &self,
+        looped: &Loop,
+        member: &TeamMember,
+        session: &Session,
+    ) -> Option<ConversationCleanedUp> {
+        if session.is_compacting() {
+            return None;
+        }
+        let before = looped.compactions?;
+        let skipped = (session.compactions <= before)
+            .then(|| "its agent did not report a compaction".to_owned())?;
+        Some(ConversationCleanedUp {
+            message: looped.cleaned_for?,
+            name: member.name.clone(),
+            clean_up: looped.template.clean_up,
+            skipped: Some(skipped),
+            compactions: None,
+        })
+    }
+
+    /// Whether a continuation begins a new conversation.
+    pub(super) fn begins_thread(&self, message: &TeamMessage, session: &Session) -> bool {
+        let new_thread = |looped: &Loop| looped.template.clean_up == CleanUp::NewThread;
+        message.iteration.is_some()
+            && self.running_loop().is_some_and(new_thread)
+            && session.spec.agent.driver.can_start_threads()
+    }
+}

@@ -1,0 +1,481 @@
+//! Messages of a team, from being stored to being acknowledged.
+//!
+//! Offering, accepting and acknowledging are separate steps. A message is offered under a lease.
+//! Only the holder of the lease can accept and acknowledge it, so that a late consumer handles
+//! nothing twice.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    event::MessageStored,
+    member::{MemberRole, TeamActor},
+    onboarding::is_delivered_first,
+};
+use crate::{ids::SessionId, time::Moment};
+
+/// Longest text of a message, in bytes.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// Maximum number of messages waiting for one member.
+pub const MAX_WAITING: usize = 1_000;
+
+/// Number of offers after which a message is dead-lettered.
+pub const MAX_OFFERS: u32 = 10;
+
+/// Longest text of a message that combines several news, in bytes.
+pub const MAX_NEWS_BYTES: usize = 16 << 10;
+
+/// Number of settled messages that a team keeps in its state. All of them remain in its events.
+pub const MAX_SETTLED_KEPT: usize = 200;
+
+/// The recipient of a message.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recipient {
+    Member(String),
+    Operator,
+}
+
+impl Recipient {
+    pub fn name(&self) -> &str {
+        match self {
+            Recipient::Member(name) => name,
+            Recipient::Operator => "operator",
+        }
+    }
+
+    pub(super) fn is_member(&self, name: &str) -> bool {
+        match self {
+            Recipient::Member(own) => own == name,
+            Recipient::Operator => false,
+        }
+    }
+}
+
+/// The kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamMessageKind {
+    /// Work to do.
+    Instruction,
+    /// Information.
+    Note,
+    /// A member's report about its work.
+    Report,
+    /// Starts the next iteration of the loop; the only kind that can advance it.
+    Continuation,
+    /// Provost's observations of a member's session.
+    News,
+    /// A text that proves that a connection works.
+    Probe,
+}
+
+impl TeamMessageKind {
+    /// Whether an actor can write messages of this kind. Provost creates the others: the gate
+    /// creates continuations, and observations create news. Only the operator sends probes.
+    pub(super) fn may_be_written_by(self, actor: &TeamActor) -> bool {
+        match self {
+            TeamMessageKind::Instruction | TeamMessageKind::Note | TeamMessageKind::Report => true,
+            TeamMessageKind::Probe => {
+                *actor != TeamActor::Policy && !matches!(actor, TeamActor::Member(_))
+            }
+            TeamMessageKind::Continuation | TeamMessageKind::News => *actor == TeamActor::Provost,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TeamMessageKind::Instruction => "instruction",
+            TeamMessageKind::Note => "note",
+            TeamMessageKind::Report => "report",
+            TeamMessageKind::Continuation => "continuation",
+            TeamMessageKind::News => "news",
+            TeamMessageKind::Probe => "probe",
+        }
+    }
+}
+
+/// The delivery priority. Messages of equal priority are delivered in the order they were stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    Low,
+    #[default]
+    Normal,
+    High,
+}
+
+impl Priority {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        }
+    }
+}
+
+/// The channel by which a message reached Provost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageChannel {
+    /// A command run by a user or an agent.
+    #[default]
+    Cli,
+    /// A tool of an agent.
+    Tool,
+    /// Provost's own rules.
+    Rule,
+}
+
+impl MessageChannel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MessageChannel::Cli => "command line",
+            MessageChannel::Tool => "tool",
+            MessageChannel::Rule => "rule",
+        }
+    }
+}
+
+/// How far a recipient may follow a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageTrust {
+    /// It speaks for the operator.
+    Instructs,
+    /// It is a claim, to be checked before it is believed.
+    Claims,
+}
+
+impl MessageTrust {
+    /// Returns the trust between a sender's and a recipient's role.
+    pub fn between(from: Option<MemberRole>, to: Option<MemberRole>) -> MessageTrust {
+        match (from, to) {
+            // The operator and Provost itself have no role.
+            (None, _) => MessageTrust::Instructs,
+            (Some(MemberRole::Manager), Some(MemberRole::Worker | MemberRole::Reviewer)) => {
+                MessageTrust::Instructs
+            }
+            (Some(MemberRole::Manager), Some(MemberRole::Manager) | None)
+            | (Some(MemberRole::Worker | MemberRole::Reviewer), _) => MessageTrust::Claims,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MessageTrust::Instructs => "instructs",
+            MessageTrust::Claims => "claims",
+        }
+    }
+}
+
+/// How a message is delivered to its consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryMode {
+    /// Provost pushes it to the session under this key. `turns` is the number of turns that the
+    /// session had begun by then; the agent starts on the message with its next turn.
+    Push {
+        session: SessionId,
+        key: String,
+        #[serde(default)]
+        turns: u32,
+    },
+    /// The consumer polled for it.
+    Pull,
+}
+
+impl DeliveryMode {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            DeliveryMode::Push { .. } => "push",
+            DeliveryMode::Pull => "pull",
+        }
+    }
+}
+
+/// A message reserved for one consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageLease {
+    /// Sequence number of the offer. A report under an older lease is stale.
+    pub no: u32,
+    pub consumer: String,
+    pub way: DeliveryMode,
+    /// When it is offered again. A push has no deadline: the session reports what became of it.
+    pub until_ms: Option<u64>,
+}
+
+impl MessageLease {
+    fn is_over(&self, now: Moment) -> bool {
+        self.until_ms.is_some_and(|until| until <= now.mono_ms) && !bug!(LeaseNeverEnds)
+    }
+}
+
+/// The status of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    Stored,
+    Offered(MessageLease),
+    /// The consumer has accepted it.
+    Accepted(MessageLease),
+    Acknowledged {
+        by: String,
+        /// The lease under which it was handled.
+        #[serde(default)]
+        lease: u32,
+    },
+    Expired,
+    Cancelled {
+        because: String,
+    },
+    /// It could not be delivered. The operator can requeue it.
+    Dead {
+        reason: String,
+    },
+}
+
+/// The status without its details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MessageStatusKind {
+    Stored,
+    Offered,
+    Accepted,
+    Acknowledged,
+    Expired,
+    Cancelled,
+    Dead,
+}
+
+impl MessageStatusKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MessageStatusKind::Stored => "stored",
+            MessageStatusKind::Offered => "offered",
+            MessageStatusKind::Accepted => "accepted",
+            MessageStatusKind::Acknowledged => "acknowledged",
+            MessageStatusKind::Expired => "expired",
+            MessageStatusKind::Cancelled => "cancelled",
+            MessageStatusKind::Dead => "dead",
+        }
+    }
+
+    /// Whether the status is final.
+    pub fn is_over(self) -> bool {
+        match self {
+            MessageStatusKind::Stored
+            | MessageStatusKind::Offered
+            | MessageStatusKind::Accepted => false,
+            MessageStatusKind::Acknowledged
+            | MessageStatusKind::Expired
+            | MessageStatusKind::Cancelled
+            | MessageStatusKind::Dead => true,
+        }
+    }
+
+    /// Whether the message is offered or accepted.
+    pub fn is_leased(self) -> bool {
+        matches!(self, MessageStatusKind::Offered | MessageStatusKind::Accepted)
+    }
+}
+
+impl MessageStatus {
+    pub fn kind(&self) -> MessageStatusKind {
+        match self {
+            MessageStatus::Stored => MessageStatusKind::Stored,
+            MessageStatus::Offered(_) => MessageStatusKind::Offered,
+            MessageStatus::Accepted(_) => MessageStatusKind::Accepted,
+            MessageStatus::Acknowledged { .. } => MessageStatusKind::Acknowledged,
+            MessageStatus::Expired => MessageStatusKind::Expired,
+            MessageStatus::Cancelled { .. } => MessageStatusKind::Cancelled,
+            MessageStatus::Dead { .. } => MessageStatusKind::Dead,
+        }
+    }
+
+    pub fn as_str(&self) -> &'static str {
+        self.kind().as_str()
+    }
+
+    /// Whether the status is final.
+    pub fn is_over(&self) -> bool {
+        self.kind().is_over()
+    }
+
+    pub fn lease(&self) -> Option<&MessageLease> {
+        match self {
+            MessageStatus::Offered(lease) | MessageStatus::Accepted(lease) => Some(lease),
+            MessageStatus::Stored
+            | MessageStatus::Acknowledged { .. }
+            | MessageStatus::Expired
+            | MessageStatus::Cancelled { .. }
+            | MessageStatus::Dead { .. } => None,
+        }
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamMessage {
+    /// Sequence number within the team.
+    pub no: u32,
+    /// The sender's idempotency key: sent twice under one key, it is one message.
+    pub key: String,
+    /// The correlation id that links a message and its replies.
+    pub correlation: Option<String>,
+    pub from: TeamActor,
+    pub channel: MessageChannel,
+    pub trust: MessageTrust,
+    pub to: Recipient,
+    /// The original recipient, if it was redirected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_to: Option<Recipient>,
+    pub kind: TeamMessageKind,
+    pub text: String,
+    pub priority: Priority,
+    pub stored: Moment,
+    pub expires_ms: Option<u64>,
+    /// How long the message is useful, as set by its sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+    /// The iteration that it begins, if it is a continuation.
+    pub iteration: Option<u32>,
+    /// Whether it may be delivered in the middle of a turn.
+    #[serde(default)]
+    pub steer: bool,
+    /// Whether its iteration has begun, so that a redelivery begins nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
+    /// Number of offers. A lease carries the number of its offer, which is unique.
+    pub offers: u32,
+    /// Number of offers that no longer count because the message was requeued.
+    #[serde(default)]
+    pub forgiven: u32,
+    /// Whether a consumer may have received it before.
+    pub redelivered: bool,
+    /// The actor who dead-lettered it explicitly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buried_by: Option<TeamActor>,
+    /// Whether its sender and the managers were notified that it expired or was dead-lettered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
+    pub standing: MessageStatus,
+}
+
+impl TeamMessage {
+    /// Whether it can be offered now.
+    pub fn is_available(&self, now: Moment) -> bool {
+        let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
+        self.standing == MessageStatus::Stored && !over
+    }
+
+    /// Whether it is addressed to this member and not settled.
+    pub(super) fn is_open_for(&self, name: &str) -> bool {
+        self.to.is_member(name) && !self.standing.is_over()
+    }
+
+    /// Redirects it to another member, as if it had never been offered.
+    pub(super) fn readdress(&mut self, to: Recipient) {
+        let before = std::mem::replace(&mut self.to, to);
+        self.sent_to.get_or_insert(before);
+    }
+
+    /// Whether it asks its recipient to do something.
+    pub fn is_instruction(&self) -> bool {
+        match self.kind {
+            TeamMessageKind::Instruction | TeamMessageKind::Continuation => true,
+            TeamMessageKind::Note
+            | TeamMessageKind::Report
+            | TeamMessageKind::News
+            | TeamMessageKind::Probe => false,
+        }
+    }
+
+    /// Whether it expired or was dead-lettered and that is not reported yet. A probe's sender
+    /// handles it.
+    pub(super) fn needs_report(&self) -> bool {
+        let lost = matches!(self.standing, MessageStatus::Dead { .. } | MessageStatus::Expired);
+        lost && !self.reported && self.kind != TeamMessageKind::Probe
+    }
+
+    /// Whether it is delivered before another message to the same recipient.
+    pub(super) fn comes_before(&self, other: &TeamMessage) -> bool {
+        let rank = |message: &TeamMessage| {
+            (is_delivered_first(message), message.priority, std::cmp::Reverse(message.no))
+        };
+        rank(self) > rank(other)
+    }
+
+    /// Whether its offers are used up.
+    pub fn is_out_of_offers(&self) -> bool {
+        self.offers.saturating_sub(self.forgiven) >= MAX_OFFERS
+    }
+
+    /// Returns what its deadline does to it, if the deadline has passed.
+    pub fn deadline_effect(&self, now: Moment) -> Option<DeadlineEffect> {
+        let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
+        match &self.standing {
+            MessageStatus::Stored if expired => Some(DeadlineEffect::Expired),
+            MessageStatus::Offered(lease) | MessageStatus::Accepted(lease)
+                if lease.is_over(now) =>
+            {
+                Some(if self.is_out_of_offers() {
+                    DeadlineEffect::Dead
+                } else {
+                    DeadlineEffect::Returned
+                })
+            }
+            MessageStatus::Stored
+            | MessageStatus::Offered(_)
+            | MessageStatus::Accepted(_)
+            | MessageStatus::Acknowledged { .. }
+            | MessageStatus::Expired
+            | MessageStatus::Cancelled { .. }
+            | MessageStatus::Dead { .. } => None,
+        }
+    }
+
+    /// Returns the next time at which time alone changes it.
+    pub fn deadline(&self) -> Option<u64> {
+        match &self.standing {
+            MessageStatus::Stored => self.expires_ms,
+            MessageStatus::Offered(lease) | MessageStatus::Accepted(lease) => lease.until_ms,
+            MessageStatus::Acknowledged { .. }
+            | MessageStatus::Expired
+            | MessageStatus::Cancelled { .. }
+            | MessageStatus::Dead { .. } => None,
+        }
+    }
+}
+
+impl MessageStored {
+    /// Builds a message from Provost's own rules to a member. It may quote text written by others.
+    pub(super) fn by_rule(no: u32, key: String, to: Recipient, text: String) -> MessageStored {
+        MessageStored {
+            no,
+            key,
+            correlation: None,
+            from: TeamActor::Provost,
+            channel: MessageChannel::Rule,
+            trust: MessageTrust::Claims,
+            to,
+            kind: TeamMessageKind::News,
+            text,
+            priority: Priority::Normal,
+            expires_ms: None,
+            window_ms: None,
+            iteration: None,
+            steer: false,
+        }
+    }
+}
+
+/// The effect of a passed deadline on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadlineEffect {
+    Expired,
+    /// Its lease expired, so that it waits again.
+    Returned,
+    /// It was offered too often.
+    Dead,
+}

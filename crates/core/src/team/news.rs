@@ -1,0 +1,142 @@
+//! News: changes of a member's session are reported to its managers automatically, once.
+//!
+//! One change often follows another: a turn ends, and its work is sealed. The last turn before a
+//! seal is reported with the seal. While news about a member are undelivered, further news are
+//! added to the same message.
+
+use super::{
+    advance::{TeamAdvanceContext, TeamStep},
+    envelope,
+    event::*,
+    member::{MemberRole, NewsWatermark, TeamMember},
+    message::{MAX_NEWS_BYTES, MessageStatus, Recipient, TeamMessage},
+    state::Team,
+};
+use crate::{
+    ids::SessionId,
+    session::{Attempt, LaunchPhase, Session},
+};
+
+impl Team {
+    pub(super) fn report_news(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        of: impl Fn(SessionId) -> bool,
+    ) -> Option<TeamStep> {
+        let told = |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
+        self.members.iter().filter(told).find_map(|member| {
+            let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
+            // A reopened turn or attempt was reported when it ended, or will be when it ends again.
+            let seen = session_watermark(session).max(member.told);
+            let new = seen != member.told && !is_reported_with_outcome(session, member.told, seen);
+            new.then(|| TeamStep::Events(self.news_events(member, session, seen)))
+        })
+    }
+
+    fn news_events(
+        &self,
+        member: &TeamMember,
+        session: &Session,
+        seen: NewsWatermark,
+    ) -> Vec<Event> {
+        let text = envelope::format_news(member, session, seen);
+        let (mut events, mut messages, mut stored) = (Vec::new(), Vec::new(), self.messages_stored);
+        for to in self.news_recipients() {
+            match self.append_to_pending_news(member, &to, &text) {
+                Some(added) => {
+                    messages.push(added.no);
+                    events.push(added.into());
+                }
+                None => {
+                    stored += 1;
+                    messages.push(stored);
+                    let key = news_key(member, seen, &to);
+                    events.push(MessageStored::by_rule(stored, key, to, text.clone()).into());
+                }
+            }
+        }
+        let told = NewsReported {
+            member: member.name.clone(),
+            turns_ended: seen.turns_ended,
+            attempts_sealed: seen.attempts_sealed,
+            requests: seen.requests,
+            processes_lost: seen.processes_lost,
+            messages,
+        };
+        events.push(told.into());
+        events
+    }
+
+    /// Returns the recipients of news: the managers, or the operator if there are none. A managing
+    /// policy observes the work itself.
+    pub(super) fn news_recipients(&self) -> Vec<Recipient> {
+        let by_rules =
+            self.spec.policy.is_some() && self.bound(MemberRole::Manager).next().is_none();
+        if by_rules { Vec::new() } else { self.managers_or_operator() }
+    }
+
+    /// Returns an update to a waiting news message, if one has no holder and enough room.
+    fn append_to_pending_news(
+        &self,
+        member: &TeamMember,
+        to: &Recipient,
+        text: &str,
+    ) -> Option<NewsAdded> {
+        let waits = |message: &&TeamMessage| {
+            let held = message.standing != MessageStatus::Stored && !bug!(GivenNewsChanged);
+            message.to == *to && !held
+        };
+        let mut newest = member.news.iter().rev().filter_map(|no| self.message(*no));
+        let waiting = newest.find(waits)?;
+        let text = envelope::join_news(&waiting.text, text);
+        (text.len() <= MAX_NEWS_BYTES).then_some(NewsAdded { no: waiting.no, text })
+    }
+}
+
+/// Returns the key of the news, which is unique, so that nothing is reported twice.
+fn news_key(member: &TeamMember, seen: NewsWatermark, to: &Recipient) -> String {
+    format!(
+        "news-{}-{}-{}-{}-{}-{}",
+        member.name,
+        seen.turns_ended,
+        seen.attempts_sealed,
+        seen.requests,
+        seen.processes_lost,
+        to.name()
+    )
+}
+
+/// Counts the reportable changes of a session.
+pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
+    // Attempts that Provost superseded itself are not news.
+    let ended = |attempt: &&Attempt| attempt.is_sealed() && !attempt.superseded;
+    let sealed = session.attempts.iter().filter(ended).count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let turns_ended = session.turns.saturating_sub(u32::from(has_open_turn(session)));
+    let lost = session.launches.iter().filter(|launch| launch.ended_unexpectedly()).count();
+    NewsWatermark {
+        turns_ended,
+        attempts_sealed: count(sealed),
+        requests: count(session.requests.len()),
+        processes_lost: if bug!(LossNotTold) { 0 } else { count(lost) },
+    }
+}
+
+/// Whether the only news is the last turn of work that is about to be sealed, or a process that
+/// could not be started. Both are reported with the outcome.
+fn is_reported_with_outcome(session: &Session, told: NewsWatermark, seen: NewsWatermark) -> bool {
+    let never_ran =
+        session.launches.iter().all(|one| matches!(one.phase, LaunchPhase::Failed { .. }));
+    let processes_lost = if never_ran { seen.processes_lost } else { told.processes_lost };
+    let only_its_end =
+        NewsWatermark { turns_ended: seen.turns_ended, processes_lost, ..told } == seen;
+    let settles = session.state().is_terminal() && !session.attempt().is_sealed();
+    only_its_end && settles && session.deadline().is_some()
+}
+
+/// Whether a turn that began is open. In a process that began none, a turn is only expected.
+fn has_open_turn(session: &Session) -> bool {
+    session.current_launch().is_some_and(|launch| {
+        launch.may_be_running() && launch.is_in_turn() && launch.watch.turned.is_some()
+    })
+}

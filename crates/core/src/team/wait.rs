@@ -1,0 +1,93 @@
+//! Conditions a caller can wait for, evaluated on the current state of the team.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    finish::FinishBlocker,
+    state::{Team, TeamPhase},
+};
+use crate::{verdict::Receipt, wait::WaitStatus};
+
+/// A future result of a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamWaitTarget {
+    /// The check with this number.
+    Check(u32),
+    /// The audit with this number, and the finish that requested it.
+    Audit(u32),
+}
+
+/// The result of a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum TeamWaitResult {
+    Checked {
+        receipt: Box<Receipt>,
+    },
+    /// The team is done.
+    Finished,
+    /// The finish was refused, for these reasons.
+    Refused {
+        blockers: Vec<FinishBlocker>,
+    },
+}
+
+impl Team {
+    /// Evaluates a wait: whether the result is there, is still pending, or has become impossible.
+    pub fn wait_status(&self, awaited: TeamWaitTarget) -> WaitStatus<TeamWaitResult> {
+        match awaited {
+            TeamWaitTarget::Check(no) => self.status_of_check(no),
+            TeamWaitTarget::Audit(no) => self.status_of_audit(no),
+        }
+    }
+
+    fn status_of_check(&self, no: u32) -> WaitStatus<TeamWaitResult> {
+        if let Some(result) = self.results.iter().rev().find(|result| result.no == no) {
+            let receipt = Box::new(result.receipt.clone());
+            return WaitStatus::Done(TeamWaitResult::Checked { receipt });
+        }
+        if self.checks.iter().any(|owed| owed.no == no) {
+            return WaitStatus::Pending;
+        }
+        if let Some(over) = self.ended_status() {
+            return over;
+        }
+        WaitStatus::Impossible(if no <= self.checks_owed {
+            format!("the result of check {no} is no longer kept")
+        } else {
+            format!("check {no} was never requested")
+        })
+    }
+
+    fn status_of_audit(&self, no: u32) -> WaitStatus<TeamWaitResult> {
+        if matches!(self.phase, TeamPhase::Done { .. }) {
+            return WaitStatus::Done(TeamWaitResult::Finished);
+        }
+        if let Some(over) = self.ended_status() {
+            return over;
+        }
+        match &self.audit {
+            Some(audit) if audit.no <= no => WaitStatus::Pending,
+            // A passed audit is the last one, so all audits before the newest were refused.
+            Some(_) | None if no <= self.audits => {
+                WaitStatus::Done(TeamWaitResult::Refused { blockers: self.blockers.clone() })
+            }
+            Some(_) | None => WaitStatus::Impossible(format!("audit {no} was never requested")),
+        }
+    }
+
+    fn ended_status(&self) -> Option<WaitStatus<TeamWaitResult>> {
+        match &self.phase {
+            TeamPhase::Open | TeamPhase::Active | TeamPhase::Paused { .. } => None,
+            // Injected bug: the team has ended, but the waiting caller gets no response.
+            _ if bug!(EndNotNoticed) => Some(WaitStatus::Pending),
+            TeamPhase::Done { because }
+            | TeamPhase::Failed { because }
+            | TeamPhase::Cancelled { because } => {
+                let word = self.phase.as_str();
+                Some(WaitStatus::Impossible(format!("the team is {word}: {because}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Sessions imported from another home: nothing of them continues here until they are taken over.
+
+use provost_core::{
+    lifecycle::State,
+    session::{
+        Event, HookEnd, HookEvent, ManualOutcome, ProcessExit, SendMode, SessionCommand,
+        SessionRejection, StoppedBy,
+    },
+};
+
+use crate::kit::{TestSession, spec};
+
+fn close_imported(bench: &mut TestSession) -> Vec<Event> {
+    bench.now.mono_ms += 1_000;
+    let events = bench.session.close_imported(bench.now);
+    for event in &events {
+        bench.session.evolve(bench.now, event);
+    }
+    events
+}
+
+fn count_cancellations(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::AttemptCancelled(_))).count()
+}
+
+#[test]
+fn closing_import_cancels_only_open_attempts() {
+    let mut open = TestSession::running(spec());
+    assert_eq!(count_cancellations(&close_imported(&mut open)), 1);
+    assert_eq!(open.session.state(), State::Cancelled);
+    assert!(open.session.is_closed());
+
+    let mut decided = TestSession::running(spec());
+    decided.apply(SessionCommand::Cancel { because: "enough".to_owned() });
+    assert_eq!(count_cancellations(&close_imported(&mut decided)), 0);
+    assert_eq!(decided.session.attempt().cancelled.as_deref(), Some("enough"));
+    assert!(decided.session.is_closed());
+
+    let mut sealed = TestSession::running(spec());
+    sealed.end_by(ProcessExit::Exit(0), StoppedBy::Itself).settle();
+    assert_eq!(count_cancellations(&close_imported(&mut sealed)), 0);
+    assert_eq!(sealed.session.state(), State::EndedUnclaimed);
+}
+
+#[test]
+fn imported_hooks_end_uncertain_or_not_started() {
+    let mut bench = TestSession::running(spec());
+    let events = close_imported(&mut bench);
+    let ended = |of: HookEvent| {
+        let finished = |event: &Event| {
+            let Event::HookFinished(e) = event else { return None };
+            (e.key.event == of).then(|| e.end.clone())
+        };
+        events.iter().find_map(finished)
+    };
+    assert!(matches!(ended(HookEvent::Started), Some(HookEnd::Uncertain(_))));
+    assert!(matches!(ended(HookEvent::State(State::Cancelled)), Some(HookEnd::NotStarted(_))));
+}
+
+#[test]
+fn imported_session_rejects_commands_until_taken_over() {
+    let mut bench = TestSession::running(spec());
+    close_imported(&mut bench);
+    bench.session.imported = true;
+    let send = SessionCommand::Send {
+        key: "k".to_owned(),
+        text: "go on".to_owned(),
+        mode: SendMode::Continue,
+    };
+    let resolve = SessionCommand::Resolve { to: ManualOutcome::Accepted, because: "x".to_owned() };
+    for command in
+        [&send, &resolve, &SessionCommand::Stop, &SessionCommand::Compact { key: "c".to_owned() }]
+    {
+        let refused = bench.session.decide(command, bench.now);
+        assert!(matches!(refused, Err(SessionRejection::Imported(_))), "{command:?}: {refused:?}");
+    }
+    assert_eq!(bench.session.effects(), []);
+    bench.apply(SessionCommand::TakeOver);
+    assert!(!bench.session.is_foreign());
+    bench.apply(send);
+    assert!(!bench.session.effects().is_empty(), "it continues");
+}
+
+#[test]
+fn own_session_take_over_is_a_no_op() {
+    let bench = TestSession::running(spec());
+    assert_eq!(bench.session.decide(&SessionCommand::TakeOver, bench.now), Ok(vec![]));
+}

@@ -1,0 +1,109 @@
+//! The operator owns the loops it starts: a manager may stop one, but cannot finish the team by doing so.
+
+use provost_core::team::{
+    Event, FinishBlocker, LoopEnd, LoopTemplate, TeamActor, TeamCommand, TeamRejection,
+    TextTooShort,
+};
+
+use super::kit::{A_REASON, TestTeam, member, template};
+
+fn stop() -> TeamCommand {
+    TeamCommand::StopLoop { because: A_REASON.to_owned() }
+}
+
+fn begin() -> TeamCommand {
+    TeamCommand::BeginLoop { template: Box::new(template(2)) }
+}
+
+fn finish_blockers(desk: &mut TestTeam, by: &TeamActor) -> Vec<&'static str> {
+    let events =
+        desk.apply(by, TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
+    match events.first() {
+        Some(Event::FinishRefused(refused)) => {
+            refused.blockers.iter().map(FinishBlocker::code).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn manager_cannot_finish_after_dropping_gate() {
+    let mut desk = TestTeam::paired();
+    desk.satisfy_by_operator();
+    desk.begin_loop(template(3));
+    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["loop_incomplete"]);
+    desk.apply(&member("boss"), stop());
+    for by in [member("boss"), TeamActor::Policy] {
+        assert_eq!(finish_blockers(&mut desk, &by), ["gate_dropped"], "{by:?}");
+    }
+    let why = TeamRejection::OperatorsLoop("build".to_owned());
+    assert_eq!(desk.reject(&member("boss"), begin()), why, "a weaker one is no way around it");
+    assert_eq!(desk.task.phase.as_str(), "active");
+    assert_eq!(
+        desk.task.readiness(|_| None).first().map(FinishBlocker::code),
+        Some("gate_dropped")
+    );
+    assert_eq!(finish_blockers(&mut desk, &TeamActor::Operator), [] as [&str; 0]);
+    assert_eq!(desk.task.phase.as_str(), "done");
+}
+
+#[test]
+fn plateaued_loop_stays_the_operators() {
+    let mut desk = TestTeam::paired();
+    desk.satisfy_by_operator();
+    desk.begin_loop(LoopTemplate { plateau: Some(1), ..template(9) });
+    desk.show_all_evidence("same");
+    desk.continue_loop(2).expect("it may still have changed something");
+    desk.handle("hand");
+    desk.show_all_evidence("same");
+    desk.continue_loop(3).expect_err("nothing changed");
+    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 1 }));
+    assert_eq!(desk.reject(&member("boss"), begin()).code(), "operators_loop");
+    desk.apply(&member("boss"), stop());
+    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["gate_dropped"]);
+    // The operator starts another loop, which restores the gate.
+    desk.begin_loop(template(2));
+    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["loop_incomplete"]);
+}
+
+#[test]
+fn manager_may_stop_own_or_released_loops() {
+    let mut desk = TestTeam::paired();
+    desk.satisfy_by_operator();
+    desk.apply(&member("boss"), begin());
+    desk.apply(&member("boss"), stop());
+    desk.apply(&member("boss"), begin());
+    desk.apply(&member("boss"), stop());
+    assert_eq!(desk.task.blockers(|_| None), []);
+    desk.begin_loop(template(2));
+    desk.apply(&TeamActor::Operator, stop());
+    desk.apply(&member("boss"), begin());
+    desk.apply(&member("boss"), stop());
+    assert_eq!(finish_blockers(&mut desk, &member("boss")), [] as [&str; 0]);
+    assert_eq!(desk.task.phase.as_str(), "done");
+}
+
+#[test]
+fn stopping_a_loop_needs_a_meaningful_reason() {
+    let mut desk = TestTeam::paired();
+    desk.begin_loop(template(2));
+    let because = "x".to_owned();
+    let why = TeamRejection::TextTooShort(TextTooShort(because.clone()));
+    for by in [member("boss"), TeamActor::Operator] {
+        let stop = TeamCommand::StopLoop { because: because.clone() };
+        assert_eq!(desk.reject(&by, stop), why);
+    }
+}
+
+#[test]
+fn old_loop_events_belong_to_operator() {
+    let (kind, v) = ("task.loop_begun", 1);
+    let template = serde_json::to_string(&template(2)).expect("it is written");
+    let begun = Event::decode(kind, v, &format!("{{\"template\":{template}}}"));
+    let Ok(Event::LoopBegun(begun)) = begun else { panic!("{begun:?}") };
+    assert_eq!(begun.by, TeamActor::Operator);
+    let ended = Event::decode("task.loop_ended", 1, r#"{"end":{"stopped":{"because":"so"}}}"#);
+    let Ok(Event::LoopEnded(ended)) = ended else { panic!("{ended:?}") };
+    assert_eq!(ended.by, TeamActor::Operator);
+}

@@ -1,0 +1,483 @@
+//! Teams on the board: decided together with the sessions of their members.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use provost_core::{
+    ids::{SessionId, TeamId},
+    session::{self, EffectKey, Session},
+    team::{
+        Event, MessageDead, Team, TeamActor, TeamAdvanceContext, TeamCommand, TeamEffect,
+        TeamMember, TeamOpened, TeamRejection, TeamSpec, TeamStep,
+    },
+};
+use provost_ledger::StreamWrite;
+
+use super::{Board, BoardTransaction, CommitChanges, MAX_FOLLOW_UPS};
+use crate::{projection, search_terms, stream};
+
+/// The teams of a board, and the teams that each session is bound to.
+#[derive(Debug, Default)]
+pub(super) struct BoardTeams {
+    loaded: BTreeMap<TeamId, LoadedTeam>,
+    deadlines: BTreeSet<(u64, TeamId)>,
+    bound: BTreeMap<SessionId, BTreeSet<TeamId>>,
+}
+
+#[derive(Debug)]
+struct LoadedTeam {
+    task: Team,
+    version: u64,
+    effects: BTreeMap<EffectKey, TeamEffect>,
+    deadline: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct TeamDraft {
+    pub(super) task: Team,
+    expected: u64,
+    events: Vec<(Event, String)>,
+}
+
+/// Returns the sessions of the bound members.
+pub(super) fn sessions(task: &Team) -> impl Iterator<Item = SessionId> {
+    task.members.iter().filter(|member| member.is_bound()).filter_map(|member| member.session)
+}
+
+impl BoardTeams {
+    fn remove(&mut self, id: TeamId) -> Option<LoadedTeam> {
+        let held = self.loaded.remove(&id)?;
+        if let Some(at) = held.deadline {
+            self.deadlines.remove(&(at, id));
+        }
+        for session in sessions(&held.task) {
+            if let Some(tasks) = self.bound.get_mut(&session) {
+                tasks.remove(&id);
+            }
+        }
+        self.bound.retain(|_, tasks| !tasks.is_empty());
+        Some(held)
+    }
+
+    fn insert(&mut self, task: Team, version: u64, effects: BTreeMap<EffectKey, TeamEffect>) {
+        let (id, deadline) = (task.id, task.deadline());
+        if let Some(at) = deadline {
+            self.deadlines.insert((at, id));
+        }
+        for session in sessions(&task) {
+            self.bound.entry(session).or_default().insert(id);
+        }
+        self.loaded.insert(id, LoadedTeam { task, version, effects, deadline });
+    }
+}
+
+impl Board {
+    /// Loads a team from the ledger. Its pending effects are in the changes.
+    pub fn load_team(&mut self, task: Team, version: u64) -> CommitChanges {
+        let mut changes = CommitChanges::default();
+        self.insert_team(task, version, true, &mut changes);
+        changes
+    }
+
+    pub fn team(&self, id: TeamId) -> Option<&Team> {
+        self.tasks.loaded.get(&id).map(|held| &held.task)
+    }
+
+    pub fn teams(&self) -> impl Iterator<Item = &Team> {
+        self.tasks.loaded.values().map(|held| &held.task)
+    }
+
+    /// Returns the teams that a session is bound to.
+    pub fn teams_of(&self, session: SessionId) -> Vec<TeamId> {
+        self.tasks.bound.get(&session).into_iter().flatten().copied().collect()
+    }
+
+    pub(super) fn next_team_deadline(&self) -> Option<u64> {
+        self.tasks.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the teams whose deadline has passed.
+    pub fn due_teams(&self, reached_ms: u64) -> Vec<TeamId> {
+        let due = self.tasks.deadlines.iter().take_while(|(at, _)| *at <= reached_ms);
+        due.map(|(_, task)| *task).collect()
+    }
+
+    /// Evicts a team that is closed.
+    pub fn evict_team(&mut self, id: TeamId) {
+        if self.team(id).is_some_and(Team::is_closed) {
+            self.tasks.remove(id);
+        }
+    }
+
+    pub(super) fn insert_team(
+        &mut self,
+        task: Team,
+        version: u64,
+        keep_closed: bool,
+        changes: &mut CommitChanges,
+    ) {
+        let id = task.id;
+        let owed = task.effects();
+        let effects: BTreeMap<EffectKey, TeamEffect> =
+            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+        let before = self.tasks.remove(id).map(|held| held.effects).unwrap_or_default();
+        let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
+        changes.start_team_effects.extend(started.map(|(_, effect)| (id, effect.clone())));
+        let ended = before.keys().filter(|key| !effects.contains_key(*key));
+        changes.cancel_team_effects.extend(ended.map(|key| (id, key.clone())));
+        if !task.is_closed() || keep_closed {
+            self.tasks.insert(task, version, effects);
+        }
+    }
+
+    pub(super) fn commit_team(&mut self, draft: TeamDraft, changes: &mut CommitChanges) {
+        let version = draft.expected + draft.events.len() as u64;
+        self.insert_team(draft.task, version, false, changes);
+    }
+}
+
+impl BoardTransaction<'_> {
+    /// Opens a team and applies all commands to it, or does nothing at all.
+    pub fn open_team(
+        &mut self,
+        id: TeamId,
+        spec: TeamSpec,
+        commands: &[TeamCommand],
+        actor: &str,
+    ) -> Result<&Team, TeamRejection> {
+        self.open_team_with_sessions(id, spec, commands, &[], actor)
+    }
+
+    /// Like [`BoardTransaction::open_team`], with sessions that are about to be opened for the team.
+    pub fn open_team_with_sessions(
+        &mut self,
+        id: TeamId,
+        spec: TeamSpec,
+        commands: &[TeamCommand],
+        new: &[Session],
+        actor: &str,
+    ) -> Result<&Team, TeamRejection> {
+        let opened = TeamOpened { spec: Box::new(spec) };
+        let mut task = Team::open(id, self.now, &opened);
+        let mut events: Vec<(Event, String)> = vec![(opened.into(), actor.to_owned())];
+        let about_to = |id| new.iter().find(|session| session.id == id);
+        let look = |session| self.session(session).or_else(|| about_to(session));
+        let around =
+            TeamAdvanceContext { now: self.now, session: &look, caller: &self.board.caller };
+        for command in commands {
+            for event in task.decide(&TeamActor::Operator, command, &around)? {
+                task.evolve(self.now, &event);
+                events.push((event, actor.to_owned()));
+            }
+        }
+        let draft = self.tasks.entry(id).or_insert(TeamDraft { task, expected: 0, events });
+        Ok(&draft.task)
+    }
+
+    /// Returns a team as it would be after the decisions so far.
+    pub fn team(&self, id: TeamId) -> Option<&Team> {
+        self.tasks.get(&id).map(|draft| &draft.task).or_else(|| self.board.team(id))
+    }
+
+    /// Returns all teams as they would be after the decisions so far, including those that this
+    /// turn opens.
+    pub fn teams(&self) -> impl Iterator<Item = &Team> {
+        let held = self.board.teams().filter(|task| !self.tasks.contains_key(&task.id));
+        held.chain(self.tasks.values().map(|draft| &draft.task))
+    }
+
+    /// Returns the events that this turn opens a team with. Empty if the team was open before.
+    pub fn opening_events(&self, id: TeamId) -> impl Iterator<Item = &Event> {
+        let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);
+        draft.into_iter().flat_map(|draft| draft.events.iter().map(|(event, _)| event))
+    }
+
+    /// Decides a command about a team on the board. Returns the team as it would be, and the new
+    /// events.
+    pub fn command_team(
+        &mut self,
+        id: TeamId,
+        who: &TeamActor,
+        command: &TeamCommand,
+        actor: &str,
+    ) -> Option<Result<(&Team, Vec<Event>), TeamRejection>> {
+        let look = |session| self.session(session);
+        let around =
+            TeamAdvanceContext { now: self.now, session: &look, caller: &self.board.caller };
+        let task = self.team(id)?;
+        let events = match task.decide(who, command, &around) {
+            Ok(events) => events,
+            Err(why) => {
+                let kept = task.refusal_event(who, command, &why);
+                kept.into_iter().for_each(|kept| self.add_team_event(id, kept, actor));
+                return Some(Err(why));
+            }
+        };
+        let told = self.apply_team_events(id, &events, actor);
+        self.advance_team(id);
+        self.advance_other_teams(id, told);
+        self.team(id).map(|task| Ok((task, events)))
+    }
+
+    /// Adds events to a team and sends its sessions the commands that belong to them. Returns those
+    /// sessions.
+    fn apply_team_events(&mut self, id: TeamId, events: &[Event], actor: &str) -> Vec<SessionId> {
+        let said =
+            |task: &Team| events.iter().flat_map(|event| task.session_commands(event)).collect();
+        let mut said: Vec<_> = self.team(id).map(said).unwrap_or_default();
+        for event in events {
+            self.add_team_event(id, event.clone(), actor);
+        }
+        // Another team may need the session of a member of this one.
+        let dismisses = |command: &_| matches!(command, session::SessionCommand::Dismiss { .. });
+        said.retain(|(session, command)| !dismisses(command) || self.teams_of(*session).is_empty());
+        for (session, command) in &said {
+            // The team asked before whether the session takes it. A session that is gone needs no
+            // command.
+            drop(self.decide(*session, command, actor));
+        }
+        said.into_iter().map(|(session, _)| session).collect()
+    }
+
+    /// Applies the follow-ups of every team that a session is bound to.
+    pub(super) fn advance_teams_of(&mut self, session: SessionId) {
+        let drafted =
+            self.tasks.values().filter(|draft| sessions(&draft.task).any(|bound| bound == session));
+        let mut tasks: BTreeSet<TeamId> = drafted.map(|draft| draft.task.id).collect();
+        tasks.extend(self.board.teams_of(session));
+        for id in tasks {
+            let told = self.advance_one_team(id, Some(session));
+            self.advance_other_teams(id, told);
+        }
+    }
+
+    /// Applies the follow-ups of a team and its members' sessions, and of the other teams of
+    /// sessions that got a command.
+    pub fn advance_team(&mut self, id: TeamId) {
+        let told = self.advance_one_team(id, None);
+        self.advance_other_teams(id, told);
+    }
+
+    /// A session may belong to several teams: a command from one is visible to the others.
+    fn advance_other_teams(&mut self, id: TeamId, told: Vec<SessionId>) {
+        let mut told: VecDeque<(TeamId, SessionId)> =
+            told.into_iter().map(|session| (id, session)).collect();
+        while let Some((by, session)) = told.pop_front() {
+            let others = self.teams_of(session).into_iter().filter(|other| *other != by);
+            for other in Vec::from_iter(others) {
+                let more = self.advance_one_team(other, None);
+                told.extend(more.into_iter().map(|session| (other, session)));
+            }
+        }
+    }
+
+    /// Applies the follow-ups of one team, at first only those of one session if it is given.
+    /// Returns the sessions that got a command.
+    fn advance_one_team(&mut self, id: TeamId, mut of: Option<SessionId>) -> Vec<SessionId> {
+        let mut told = Vec::new();
+        // Each member and each message may need a follow-up.
+        let size = self.team(id).map_or(0, |task| task.members.len() + task.messages.len());
+        for _ in 0..MAX_FOLLOW_UPS + 4 * size {
+            let step = self.team(id).and_then(|task| {
+                let look = |session| self.session(session);
+                let around = TeamAdvanceContext {
+                    now: self.reached,
+                    session: &look,
+                    caller: &self.board.caller,
+                };
+                match of.take() {
+                    Some(session) => task.advance_for(session, &around),
+                    None => task.advance(&around),
+                }
+            });
+            match step {
+                None => return told,
+                Some(TeamStep::Events(events)) => {
+                    told.extend(self.apply_team_events(id, &events, "provost"))
+                }
+                Some(TeamStep::Send(send)) => {
+                    let (offered, session, command) = *send;
+                    let refused = match self.decide(session, &command, "provost") {
+                        Some(Ok(_)) => None,
+                        Some(Err(why)) => Some(why.to_string()),
+                        None => Some("its session cannot be read".to_owned()),
+                    };
+                    // A message that no session takes is dead-lettered. The operator sees it and
+                    // can requeue it.
+                    let event = match refused {
+                        None => offered.into(),
+                        Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
+                    };
+                    self.add_team_event(id, event, "provost");
+                    told.push(session);
+                }
+            }
+        }
+        unreachable!("the rules of a team converge: {:?}", self.team(id));
+    }
+
+    fn add_team_event(&mut self, id: TeamId, event: Event, actor: &str) {
+        let now = self.now;
+        if !self.tasks.contains_key(&id) {
+            let Some(held) = self.board.tasks.loaded.get(&id) else { return };
+            let (task, expected) = (held.task.clone(), held.version);
+            self.tasks.insert(id, TeamDraft { task, expected, events: Vec::new() });
+        }
+        if let Some(draft) = self.tasks.get_mut(&id) {
+            draft.task.evolve(now, &event);
+            draft.events.push((event, actor.to_owned()));
+        }
+    }
+
+    /// Returns the member that a session is bound to.
+    pub fn member_of(&self, id: TeamId, session: SessionId) -> Option<&TeamMember> {
+        let mut members = self.team(id)?.members.iter();
+        members.find(|member| member.is_bound() && member.session == Some(session))
+    }
+}
+
+impl TeamDraft {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(super) fn write(&self) -> StreamWrite {
+        let after = self.expected + self.events.len() as u64;
+        let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
+        let recorded = |(event, actor): &(Event, String)| stream::new_team_event(event, actor);
+        // The text of a message finds the message, not the team.
+        let said = |(event, _): &(Event, String)| projection::team::is_message_event(event);
+        let found_by = self.expected == 0 || !self.events.iter().all(said);
+        StreamWrite {
+            stream: stream::team_stream_id(self.task.id),
+            expected: self.expected,
+            events: self.events.iter().map(recorded).collect(),
+            open: !self.task.is_closed(),
+            pending: stream::pending_team_effects(&self.task),
+            projection: Some(projection::team::to_json(&self.task)),
+            search_terms: found_by.then(|| search_terms::team_terms(&self.task)),
+            snapshot: due.then(|| stream::team_snapshot(&self.task)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        team::{
+            MemberLabels, MemberRole, MessageChannel, MessageStatus, NewMessage, Priority,
+            Recipient, TeamLimits, TeamMessageKind,
+        },
+        time::Moment,
+    };
+    use provost_ledger::{Ledger, MemLedger, ReadLedger};
+
+    use super::*;
+
+    fn id() -> TeamId {
+        "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID")
+    }
+
+    /// A board with its ledger. Nothing happens except by the test's commands.
+    #[derive(Default)]
+    struct TeamTestBoard {
+        board: Board,
+        ledger: MemLedger,
+        now: u64,
+    }
+
+    impl TeamTestBoard {
+        fn paired() -> TeamTestBoard {
+            let mut lab = TeamTestBoard::default();
+            let spec = TeamSpec {
+                name: "limits".to_owned(),
+                goal: "limit how often each caller may call".to_owned(),
+                summary: None,
+                project: None,
+                cwd: "/project".to_owned(),
+                checks: Vec::new(),
+                consent: Default::default(),
+                config: Default::default(),
+                policy: None,
+                bounds: TeamLimits { offer_ms: 10, lease_ms: 100, ..TeamLimits::default() },
+            };
+            lab.turn(|turn| drop(turn.open_team(id(), spec, &[], "operator").cloned()));
+            let (name, labels) = ("hand".to_owned(), MemberLabels::default());
+            lab.tell(TeamCommand::Bind { name, role: MemberRole::Worker, session: None, labels });
+            lab
+        }
+
+        fn turn(&mut self, change: impl FnOnce(&mut BoardTransaction<'_>)) {
+            let at = Moment { wall_ms: self.now as i64, mono_ms: self.now };
+            let mut turn = self.board.begin(at);
+            for task in self.board.due_teams(self.now) {
+                turn.advance_team(task);
+            }
+            change(&mut turn);
+            if let Some((batch, staged)) = turn.stage() {
+                let committed = self.ledger.append(batch).expect("memory takes all");
+                self.board.commit(staged, &committed);
+            }
+        }
+
+        fn tell(&mut self, command: TeamCommand) -> Vec<Event> {
+            let mut came = Vec::new();
+            self.turn(|turn| {
+                let done = turn.command_team(id(), &TeamActor::Operator, &command, "operator");
+                came = done.expect("the board holds it").expect("it is allowed").1;
+            });
+            came
+        }
+
+        fn post(&mut self, key: &str) {
+            self.tell(TeamCommand::Post(Box::new(NewMessage {
+                key: key.to_owned(),
+                correlation: None,
+                channel: MessageChannel::Cli,
+                to: Recipient::Member("hand".to_owned()),
+                kind: TeamMessageKind::Instruction,
+                text: "do it".to_owned(),
+                priority: Priority::Normal,
+                expires_in_ms: None,
+                steer: false,
+            })));
+        }
+
+        fn task(&self) -> &Team {
+            self.board.team(id()).expect("it is open")
+        }
+    }
+
+    #[test]
+    fn stored_team_folds_to_board_state() {
+        let mut lab = TeamTestBoard::paired();
+        lab.post("first");
+        lab.tell(TeamCommand::Next { consumer: "hand".to_owned() });
+        let stream = stream::team_stream_id(id());
+        let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
+        let folded = stream::fold_team(&stream, None, &records).expect("it was written by us");
+        assert_eq!(&folded, lab.task());
+        let kept = stream::refold(&stream, &records).expect("it folds");
+        assert_eq!((kept.open, kept.pending), (true, stream::pending_team_effects(lab.task())));
+        assert_eq!(kept.projection, Some(projection::team::to_json(lab.task())));
+    }
+
+    #[test]
+    fn offered_message_returns_at_its_deadline() {
+        let mut lab = TeamTestBoard::paired();
+        lab.post("first");
+        lab.tell(TeamCommand::Next { consumer: "hand".to_owned() });
+        assert_eq!(lab.board.next_deadline(), Some(10));
+        lab.now = 10;
+        lab.turn(|_| ());
+        assert_eq!(lab.task().messages[0].standing, MessageStatus::Stored);
+        assert_eq!(lab.board.next_deadline(), None);
+    }
+
+    #[test]
+    fn closed_team_is_evicted() {
+        let mut lab = TeamTestBoard::paired();
+        lab.tell(TeamCommand::Cancel { because: "it is not needed any more".to_owned() });
+        assert_eq!(lab.board.team(id()), None);
+        assert_eq!(lab.board.teams().count(), 0);
+    }
+}

@@ -1,0 +1,208 @@
+//! Tool calls of team members: decided together with the calling session, in one commit, and
+//! answered there.
+
+use std::collections::BTreeSet;
+
+use provost_core::{
+    ids::{LaunchId, SessionId, TeamId},
+    session::{Event, SessionCommand, SessionRejection, ToolCall},
+    team::{self, MemberCall, TeamActor},
+};
+use serde_json::{Value, json};
+
+use super::{BoardTransaction, teams};
+use crate::{audit_actor, projection};
+
+/// The result of a tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    pub ok: bool,
+    pub text: String,
+}
+
+impl BoardTransaction<'_> {
+    /// Handles a call that arrived outside the agent's stream, and returns its result.
+    pub fn call(
+        &mut self,
+        launch: LaunchId,
+        native: &str,
+        call: &MemberCall,
+        actor: &str,
+    ) -> Option<Result<CallResult, SessionRejection>> {
+        let (native, call) = (native.to_owned(), Box::new(call.clone()));
+        let command = SessionCommand::ToolCalled { launch, native, call };
+        let called = match self.decide(launch.session, &command, actor)? {
+            Ok(_) => self.answer_calls(launch.session),
+            Err(why) => return Some(Err(why)),
+        };
+        self.advance_teams_of(launch.session);
+        called.into_iter().next_back().map(Ok)
+    }
+
+    /// Answers every open call of a session. Calls are open only in the turn that read them.
+    pub(super) fn answer_calls(&mut self, id: SessionId) -> Vec<CallResult> {
+        let mut answered = Vec::new();
+        while let Some(open) = self.session(id).and_then(|session| session.calls.open().cloned()) {
+            let CallResult { ok, text } = self.execute_call(id, &open);
+            let answer = SessionCommand::AnswerCall { no: open.no, ok, text };
+            match self.decide(id, &answer, "provost") {
+                Some(Ok(events)) => answered.extend(events.into_iter().filter_map(outcome)),
+                Some(Err(_)) | None => break,
+            }
+        }
+        answered
+    }
+
+    fn execute_call(&mut self, id: SessionId, made: &ToolCall) -> CallResult {
+        let tasks: Vec<TeamId> = self.teams_of(id).into_iter().collect();
+        let [task] = tasks.as_slice() else {
+            return match tasks.len() {
+                0 => refused_call(
+                    "no_task",
+                    "you belong to no open team: yours is finished, or you have left it",
+                ),
+                _ => refused_call(
+                    "several_tasks",
+                    "you belong to several teams, and a call cannot name one of them",
+                ),
+            };
+        };
+        let Some(name) = self.member_of(*task, id).map(|member| member.name.clone()) else {
+            return refused_call("no_member", "you are no longer a member of the team");
+        };
+        let Some(call) = &made.open else {
+            return refused_call("no_call", "the call has an answer");
+        };
+        let own = format!("call-{}-{}", id.short(), made.no);
+        match call.to_command(&name, &own) {
+            Err(why) => refused_call("malformed", &why.to_string()),
+            Ok(None) => self.show_overview(*task, id),
+            Ok(Some(command)) => {
+                let who = TeamActor::Member(name);
+                let actor = audit_actor::encode_actor(
+                    &format!("{}{}", audit_actor::TOOL_PREFIX, made.launch),
+                    &who,
+                );
+                self.run_command(*task, &who, &command, &actor)
+            }
+        }
+    }
+
+    /// Returns the open teams that a session is bound to.
+    pub(super) fn teams_of(&self, session: SessionId) -> BTreeSet<TeamId> {
+        let drafted = self.tasks.values().map(|draft| draft.task.id);
+        let all = self.board.teams_of(session).into_iter().chain(drafted);
+        let open = |id: &TeamId| {
+            let task = self.team(*id).filter(|task| !task.phase.is_over());
+            task.is_some_and(|task| teams::sessions(task).any(|bound| bound == session))
+        };
+        all.filter(open).collect()
+    }
+
+    fn show_overview(&self, id: TeamId, session: SessionId) -> CallResult {
+        let seen = self.team(id).zip(self.member_of(id, session)).map(|(task, me)| {
+            let mut seen =
+                projection::overview::overview(task, me, &self.board.caller, |session| {
+                    self.session(session)
+                });
+            seen["ok"] = json!(true);
+            seen.to_string()
+        });
+        seen.map_or_else(
+            || refused_call("no_task", "the team cannot be read"),
+            |text| CallResult { ok: true, text },
+        )
+    }
+
+    fn run_command(
+        &mut self,
+        id: TeamId,
+        who: &TeamActor,
+        command: &team::TeamCommand,
+        actor: &str,
+    ) -> CallResult {
+        match self.command_team(id, who, command, actor) {
+            None => refused_call("no_task", "the team cannot be read"),
+            // A repeat returns the first result.
+            Some(Err(team::TeamRejection::NothingNew)) => {
+                let known = self.team(id).and_then(|task| repeated_message(task, who, command));
+                let mut answer = json!({"ok": true, "repeated": true});
+                if let Some((name, row)) = known {
+                    answer[name] = json!(row);
+                }
+                CallResult { ok: true, text: answer.to_string() }
+            }
+            Some(Err(why)) => refused_call(why.code(), &why.to_string()),
+            Some(Ok((_, events))) => match self.team(id) {
+                None => refused_call("no_task", "the team cannot be read"),
+                Some(task) => call_result(task, &events, &self.board.caller, who),
+            },
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is an answer")]
+fn outcome(event: Event) -> Option<CallResult> {
+    match event {
+        Event::ToolAnswered(e) => Some(CallResult { ok: e.ok, text: e.text }),
+        _ => None,
+    }
+}
+
+fn refused_call(code: &str, why: &str) -> CallResult {
+    let text = json!({"ok": false, "code": code, "error": why}).to_string();
+    CallResult { ok: false, text }
+}
+
+/// Returns the message that an earlier command stored under the same key.
+fn repeated_message(
+    task: &team::Team,
+    who: &team::TeamActor,
+    command: &team::TeamCommand,
+) -> Option<(&'static str, Value)> {
+    let message = task.message_by_key(who, command.message_key()?)?;
+    Some(("message", json!(projection::team::message_row(message))))
+}
+
+/// Returns the result of a command. A refusal stays a refusal when it is also recorded.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the changed row describes all other events")]
+fn call_result(
+    task: &team::Team,
+    events: &[team::Event],
+    caller: &team::ProvostInvocation,
+    who: &TeamActor,
+) -> CallResult {
+    let mut answer = json!({"ok": true, "task": task.phase.as_str()});
+    for event in events {
+        match event {
+            team::Event::ContinuationRefused(e) => {
+                return refused_call(e.why.code(), &e.why.to_string());
+            }
+            team::Event::FinishRefused(e) => {
+                let blockers: Vec<_> = e
+                    .blockers
+                    .iter()
+                    .map(|one| projection::team::blocker_row(task, one, caller, who))
+                    .collect();
+                let error = "the team cannot finish yet: see blockers";
+                let text =
+                    json!({"ok": false, "code": "not_ready", "error": error, "blockers": blockers});
+                return CallResult { ok: false, text: text.to_string() };
+            }
+            team::Event::FinishRequested(_) => {
+                answer["note"] =
+                    json!("the team is being audited; you get the result as a message");
+            }
+            team::Event::CheckRequested(e) => {
+                answer["check"] = json!(e.check.no);
+                answer["note"] = json!("the check is running; you get the result as a message");
+            }
+            other => {
+                if let Some((name, row)) = projection::team::changed_row(task, other) {
+                    answer[name] = json!(row);
+                }
+            }
+        }
+    }
+    CallResult { ok: true, text: answer.to_string() }
+}

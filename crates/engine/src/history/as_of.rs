@@ -1,0 +1,128 @@
+//! A projection as of a past event, and the difference between two points in time.
+
+use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode};
+use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
+use serde_json::{Value, json};
+
+use super::{fold_error, not_found, read_whole_stream, stream_of};
+use crate::{
+    projection,
+    shell::read_error,
+    stream::{self, Subject},
+};
+
+/// Returns the row of a session, run or team as of an event of the ledger.
+pub fn as_of(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<AsOfReply, ApiError> {
+    let past = StreamHistory::read(ledger, subject)?;
+    let (after, row) = past.row_at(ledger, seq)?;
+    let before = past.records.iter().map(|record| record.seq).take_while(|seq| *seq < after).last();
+    let (of, id, archived) = (past.kind(), past.stream.key().to_owned(), past.archived);
+    Ok(AsOfReply { ok: true, of, id, at: seq, after, before, archived, row })
+}
+
+/// Returns the fields that differ between two events.
+pub fn diff(
+    ledger: &dyn ReadLedger,
+    subject: Subject,
+    from: u64,
+    to: u64,
+) -> Result<DiffReply, ApiError> {
+    let past = StreamHistory::read(ledger, subject)?;
+    let (before, after) = (past.row_at(ledger, from)?.1, past.row_at(ledger, to)?.1);
+    let mut changes = Vec::new();
+    compare("", &before, &after, &mut changes);
+    let (of, id, archived) = (past.kind(), past.stream.key().to_owned(), past.archived);
+    Ok(DiffReply { ok: true, of, id, from, to, archived, changes })
+}
+
+/// A stream and all its records.
+struct StreamHistory {
+    subject: Subject,
+    stream: StreamId,
+    records: Vec<RecordedEvent>,
+    archived: bool,
+}
+
+impl StreamHistory {
+    fn read(ledger: &dyn ReadLedger, subject: Subject) -> Result<StreamHistory, ApiError> {
+        let stream = stream_of(subject);
+        let (records, archived) =
+            read_whole_stream(ledger, &stream)?.ok_or_else(|| not_found(stream.key()))?;
+        Ok(StreamHistory { subject, stream, records, archived })
+    }
+
+    fn kind(&self) -> String {
+        self.stream.kind().to_owned()
+    }
+
+    fn row_at(&self, ledger: &dyn ReadLedger, seq: u64) -> Result<(u64, Value), ApiError> {
+        let newest = ledger.last_seq().map_err(|why| read_error(&why))?;
+        if seq > newest {
+            let message = format!("event {seq} has not happened; the newest is {newest}");
+            return Err(ApiError::new(ErrorCode::BadRequest, message).next("provost events"));
+        }
+        let until = self.records.partition_point(|record| record.seq <= seq);
+        let known = &self.records[..until];
+        let Some(last) = known.last() else {
+            let began = self.records.first().map_or(0, |first| first.seq);
+            let message = format!("it did not exist at event {seq}; it began at event {began}");
+            return Err(ApiError::new(ErrorCode::NotFound, message));
+        };
+        let stream = &self.stream;
+        let row = match self.subject {
+            Subject::Session(_) => stream::fold_session(stream, None, known)
+                .map(|it| json!(projection::session::row(&it))),
+            Subject::Run(_) => {
+                stream::fold_run(stream, None, known).map(|it| json!(projection::run::row(&it)))
+            }
+            Subject::Team(_) => {
+                stream::fold_team(stream, None, known).map(|it| json!(projection::team::row(&it)))
+            }
+        };
+        Ok((last.seq, row.map_err(|why| fold_error(&why))?))
+    }
+}
+
+/// Lists every field that differs, down to single values.
+fn compare(field: &str, from: &Value, to: &Value, changes: &mut Vec<ChangeRow>) {
+    match (from, to) {
+        (from, to) if from == to => {}
+        (Value::Object(before), Value::Object(after)) => {
+            let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                let place = if field.is_empty() { name.clone() } else { format!("{field}.{name}") };
+                let part = |side: &serde_json::Map<String, Value>| {
+                    side.get(name).cloned().unwrap_or(Value::Null)
+                };
+                compare(&place, &part(before), &part(after), changes);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            for at in 0..before.len().max(after.len()) {
+                let part = |side: &[Value]| side.get(at).cloned().unwrap_or(Value::Null);
+                compare(&format!("{field}[{at}]"), &part(before), &part(after), changes);
+            }
+        }
+        (from, to) => {
+            changes.push(ChangeRow { field: field.to_owned(), from: from.clone(), to: to.clone() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diff_lists_single_fields() {
+        let from = json!({"state": "open", "members": [{"name": "a", "left": false}], "same": 1});
+        let to = json!({"state": "open", "members": [{"name": "a", "left": true}, 7], "same": 1, "new": []});
+        let mut changes = Vec::new();
+        compare("", &from, &to, &mut changes);
+        let told: Vec<String> =
+            changes.iter().map(|one| format!("{} {} {}", one.field, one.from, one.to)).collect();
+        assert_eq!(told, ["members[0].left false true", "members[1] null 7", "new null []"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! The audit of a team: actions, refusals, the evidence of each criterion, and contradicting
+//! signals.
+
+use std::collections::BTreeMap;
+
+use provost_api::{
+    ApiError, AuditReply, CriterionAuditRow, CriterionRow, DivergenceRow, JudgementRow, ReceiptRow,
+};
+use provost_core::{
+    ids::TeamId,
+    team::{CheckPurpose, CriterionJudgement, Event},
+};
+use provost_ledger::ReadLedger;
+
+use super::replay::{MemberSession, TeamHistory, redact};
+use crate::{projection, stream::TEAM};
+
+/// Audits a team.
+pub fn audit(ledger: &dyn ReadLedger, id: TeamId, content: bool) -> Result<AuditReply, ApiError> {
+    let past = TeamHistory::read(ledger, id)?;
+    let own = past.entries.iter().filter(|one| one.row.of == TEAM);
+    let mut deeds: Vec<_> = own.map(|one| one.row.clone()).collect();
+    if !content {
+        deeds.iter_mut().for_each(redact);
+    }
+    let criteria = projection::team::row(&past.task).criteria;
+    let criteria = criteria.into_iter().map(|row| audited_row(&past, row, content)).collect();
+    let divergences = past.sessions.iter().flat_map(divergences).collect();
+    let (task, sessions) = (past.task_row(), past.session_rows());
+    let audited = projection::team::audited_row(&past.task);
+    Ok(AuditReply { ok: true, task, sessions, content, audited, deeds, criteria, divergences })
+}
+
+fn audited_row(past: &TeamHistory, criterion: CriterionRow, content: bool) -> CriterionAuditRow {
+    let no = criterion.no;
+    let wanted = criteria_by_check(past);
+    let (mut judgements, mut receipts) = (Vec::new(), Vec::new());
+    for (record, event) in &past.events {
+        if let Event::CriterionJudged(e) = event
+            && e.no == no
+        {
+            judgements.push(JudgementRow {
+                seq: record.seq,
+                by: e.by.name().to_owned(),
+                judgement: e.judgement.as_str().to_owned(),
+                receipt: match &e.judgement {
+                    CriterionJudgement::Satisfy { evidence } => Some(evidence.as_str().to_owned()),
+                    CriterionJudgement::Accept
+                    | CriterionJudgement::Defer { .. }
+                    | CriterionJudgement::Reject { .. }
+                    | CriterionJudgement::Reopen { .. } => None,
+                },
+            });
+        }
+        if let Event::CheckDone(e) = event
+            && wanted.get(&e.no) == Some(&no)
+        {
+            receipts.push(ReceiptRow {
+                seq: record.seq,
+                command: e.receipt.command.clone(),
+                end: e.receipt.end.summary(),
+                tree: e.receipt.tree.0.clone(),
+                output_digest: e.receipt.output_digest.clone(),
+            });
+        }
+    }
+    let criterion = if content { criterion } else { redact_criterion(criterion) };
+    CriterionAuditRow { criterion, judgements, receipts }
+}
+
+/// Removes an assertion's text, which is content. That it was asserted stays.
+fn redact_criterion(criterion: CriterionRow) -> CriterionRow {
+    let asserted = criterion.receipt.as_deref() == Some("asserted");
+    CriterionRow {
+        evidence: if asserted { None } else { criterion.evidence },
+        rationale: None,
+        ..criterion
+    }
+}
+
+/// Maps each check to the criterion that it was run for.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only checks are looked for")]
+fn criteria_by_check(past: &TeamHistory) -> BTreeMap<u32, u32> {
+    let wanted = past.events.iter().filter_map(|(_, event)| match event {
+        Event::CheckRequested(e) => match e.check.purpose {
+            CheckPurpose::Criterion(no) => Some((e.check.no, no)),
+            CheckPurpose::Evidence { .. } | CheckPurpose::Audit(_) => None,
+        },
+        _ => None,
+    });
+    wanted.collect()
+}
+
+/// Lists the signals of a session that contradict each other.
+fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
+    let Some(known) = &member.known else { return Vec::new() };
+    let row = projection::session::row(&known.session);
+    let told = |code: &str, text: String| DivergenceRow {
+        session: member.id.to_string(),
+        member: member.name.clone(),
+        code: code.to_owned(),
+        text,
+    };
+    let mut all: Vec<DivergenceRow> = row
+        .flags
+        .iter()
+        .map(|flag| told(flag, format!("the session is flagged {}", flag.replace('_', " "))))
+        .collect();
+    let claim = match (row.claim.as_str(), row.verification.as_str()) {
+        ("completed", "failed") => Some("claims completed, and the checks failed"),
+        ("failed", "passed") => Some("claims failed, and the checks passed"),
+        _ => None,
+    };
+    all.extend(claim.map(|text| told("claim_against_checks", text.to_owned())));
+    if row.claim == "completed" && row.process.starts_with("exit") && row.process != "exit0" {
+        all.push(told(
+            "claim_against_exit",
+            format!("claims completed, and ended with {}", row.process),
+        ));
+    }
+    if !row.late_claims.is_empty() {
+        let text = format!("{} claims came after its outcome was sealed", row.late_claims.len());
+        all.push(told("late_claims", text));
+    }
+    let newest = known.session.current_launch().map(|launch| launch.stream.heard.mono_ms);
+    let contradicted = known.session.current_launch().zip(newest);
+    if let Some(found) = contradicted.and_then(|(launch, now)| launch.contradiction(now)) {
+        let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
+        let text = format!(
+            "{} shows {}, and the transcript says that {turn}",
+            found.by.as_str(),
+            found.shows.describe()
+        );
+        all.push(told("terminal_against_record", text));
+    }
+    all
+}

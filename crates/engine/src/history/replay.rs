@@ -1,0 +1,352 @@
+//! The events of a team and of its members' sessions, in order.
+
+use std::collections::BTreeMap;
+
+use provost_api::{
+    ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, RecentEventsRow, ReplayReply,
+};
+use provost_core::{
+    ids::{LaunchId, SessionId, TeamId},
+    session,
+    team::{self, DeliveryMode, MessageChannel, Team, TeamActor},
+};
+use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
+
+use super::{
+    describe, describe::EventDescription, fold_error, not_found, read_whole_stream, replay_summary,
+};
+use crate::{
+    audit_actor, projection,
+    shell::read_error,
+    stream::{self, TEAM},
+};
+
+/// Bytes of a text that one row shows. The events have all of it.
+const MAX_TEXT_BYTES: usize = 4 << 10;
+
+/// The level of detail of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayForm {
+    /// One row for each message, criterion, iteration and session.
+    Compact,
+    /// One row for each event.
+    Timeline,
+    /// Only the messages and their authors.
+    Transcript,
+}
+
+impl ReplayForm {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReplayForm::Compact => "compact",
+            ReplayForm::Timeline => "timeline",
+            ReplayForm::Transcript => "transcript",
+        }
+    }
+}
+
+/// Replays a team's history.
+pub fn replay(
+    ledger: &dyn ReadLedger,
+    id: TeamId,
+    form: ReplayForm,
+    content: bool,
+) -> Result<ReplayReply, ApiError> {
+    let past = TeamHistory::read(ledger, id)?;
+    let mut rows = match form {
+        ReplayForm::Compact => replay_summary::summary_rows(&past),
+        ReplayForm::Timeline => past.entries.iter().map(|one| one.row.clone()).collect(),
+        ReplayForm::Transcript => {
+            let said = past.entries.iter().filter(|one| one.is_message);
+            said.map(|one| one.row.clone()).collect()
+        }
+    };
+    if !content {
+        rows.iter_mut().for_each(redact);
+    }
+    let (task, sessions) = (past.task_row(), past.session_rows());
+    Ok(ReplayReply { ok: true, task, sessions, form: form.as_str().to_owned(), content, rows })
+}
+
+/// The maximum number of events that one news reply shows.
+const MAX_NEWS: usize = 20;
+
+/// Returns the events of a team after an event of the ledger, without any text that users or agents
+/// wrote: the newest, and the total count. Nothing is marked as read.
+pub fn news(
+    ledger: &dyn ReadLedger,
+    id: TeamId,
+    since: Option<u64>,
+) -> Result<RecentEventsRow, ApiError> {
+    let seq = ledger.last_seq().map_err(|why| read_error(&why))?;
+    let past = TeamHistory::read_team_only(ledger, id)?;
+    let mut rows: Vec<HistoryRow> = past.entries.into_iter().map(|one| one.row).collect();
+    rows.retain(|row| since.is_none_or(|since| row.seq > since));
+    let in_all = rows.len();
+    let mut shown = rows.split_off(in_all.saturating_sub(MAX_NEWS));
+    shown.iter_mut().for_each(redact);
+    Ok(RecentEventsRow { since, seq, in_all, shown })
+}
+
+/// Returns the streams of a team (its own and those of all members it ever had), and the open ones
+/// among them.
+pub fn streams_of(
+    ledger: &dyn ReadLedger,
+    id: TeamId,
+) -> Result<(Vec<StreamId>, Vec<StreamId>), ApiError> {
+    let past = TeamHistory::read(ledger, id)?;
+    let sessions = past.sessions.iter().filter(|one| one.known.is_some());
+    let own = stream::team_stream_id(id);
+    let mut streams = vec![own.clone()];
+    streams.extend(sessions.map(|one| stream::session_stream_id(one.id)));
+    let open = past.sessions.iter().filter(|one| one.known.as_ref().is_some_and(|it| it.is_open));
+    let mut open: Vec<StreamId> = open.map(|one| stream::session_stream_id(one.id)).collect();
+    if !past.task.is_closed() {
+        open.insert(0, own);
+    }
+    Ok((streams, open))
+}
+
+/// Drops the text that a user or agent wrote. Its length stays.
+pub(super) fn redact(row: &mut HistoryRow) {
+    row.text = None;
+}
+
+/// A team, its events, and those of its members' sessions.
+pub(super) struct TeamHistory {
+    pub(super) task: Team,
+    pub(super) archived: bool,
+    pub(super) sessions: Vec<MemberSession>,
+    pub(super) entries: Vec<HistoryEntry>,
+    /// The team's own events.
+    pub(super) events: Vec<(RecordedEvent, team::Event)>,
+}
+
+/// The session of a member.
+pub(super) struct MemberSession {
+    pub(super) id: SessionId,
+    pub(super) name: String,
+    /// `None` if the ledger has no events of the session.
+    pub(super) known: Option<SessionHistory>,
+}
+
+pub(super) struct SessionHistory {
+    pub(super) session: session::Session,
+    pub(super) archived: bool,
+    pub(super) is_open: bool,
+    pub(super) first: u64,
+}
+
+impl SessionHistory {
+    fn branch(&self) -> Option<String> {
+        self.session.spec.work.branch().map(str::to_owned)
+    }
+}
+
+/// One event of the history.
+pub(super) struct HistoryEntry {
+    pub(super) row: HistoryRow,
+    /// Whether the event is a message of a user or agent.
+    is_message: bool,
+}
+
+impl TeamHistory {
+    /// Reads the streams of a team and its sessions, and nothing else.
+    pub(super) fn read(ledger: &dyn ReadLedger, id: TeamId) -> Result<TeamHistory, ApiError> {
+        let mut past = TeamHistory::read_team_only(ledger, id)?;
+        let links = past.links();
+        past.add_session_events(ledger, &links)?;
+        past.entries.sort_by_key(|one| one.row.seq);
+        Ok(past)
+    }
+
+    /// Reads the stream of a team alone.
+    fn read_team_only(ledger: &dyn ReadLedger, id: TeamId) -> Result<TeamHistory, ApiError> {
+        let stream = stream::team_stream_id(id);
+        let (records, archived) =
+            read_whole_stream(ledger, &stream)?.ok_or_else(|| not_found(stream.key()))?;
+        let task = stream::fold_team(&stream, None, &records).map_err(|why| fold_error(&why))?;
+        let mut past = TeamHistory {
+            archived,
+            sessions: Vec::new(),
+            entries: Vec::new(),
+            events: decode_events(records)?,
+            task,
+        };
+        let links = past.links();
+        past.add_team_events(&links);
+        Ok(past)
+    }
+
+    pub(super) fn task_row(&self) -> HistoryTeamRow {
+        HistoryTeamRow {
+            id: self.task.id.to_string(),
+            name: self.task.spec.name.clone(),
+            state: self.task.phase.as_str().to_owned(),
+            archived: self.archived,
+        }
+    }
+
+    pub(super) fn session_rows(&self) -> Vec<HistorySessionRow> {
+        let row = |one: &MemberSession| HistorySessionRow {
+            id: one.id.to_string(),
+            member: one.name.clone(),
+            state: one.known.as_ref().map(|known| known.session.state().word().to_owned()),
+            branch: one.known.as_ref().and_then(SessionHistory::branch),
+            archived: one.known.as_ref().is_some_and(|known| known.archived),
+        };
+        self.sessions.iter().map(row).collect()
+    }
+
+    /// Maps messages of the team to the keys under which its sessions know them.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
+    fn links(&self) -> MessageLinks {
+        let mut links = MessageLinks::default();
+        for (_, event) in &self.events {
+            match event {
+                team::Event::MessageStored(e) => {
+                    links.correlations.extend(e.correlation.clone().map(|id| (e.no, id)));
+                }
+                team::Event::MessageOffered(e) => {
+                    if let DeliveryMode::Push { session, key, .. } = &e.lease.way {
+                        links.keys.insert((*session, key.clone()), e.no);
+                        // The session uses its own key until the next instruction begins.
+                        let sent = format!("task-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);
+                        links.keys.insert((*session, sent), e.no);
+                    }
+                }
+                _ => {}
+            }
+        }
+        links
+    }
+
+    fn add_team_events(&mut self, links: &MessageLinks) {
+        for (record, event) in &self.events {
+            let told = describe::describe_with_actor(event, &record.actor);
+            self.entries.push(self.entry(record, told, None, links));
+        }
+    }
+
+    fn add_session_events(
+        &mut self,
+        ledger: &dyn ReadLedger,
+        links: &MessageLinks,
+    ) -> Result<(), ApiError> {
+        let members: Vec<(SessionId, String)> = self
+            .task
+            .members
+            .iter()
+            .filter_map(|member| Some((member.session?, member.name.clone())))
+            .collect();
+        for (id, name) in members {
+            if self.sessions.iter().any(|known| known.id == id) {
+                continue;
+            }
+            let stream = stream::session_stream_id(id);
+            let Some((records, archived)) = read_whole_stream(ledger, &stream)? else {
+                self.sessions.push(MemberSession { id, name, known: None });
+                continue;
+            };
+            let session =
+                stream::fold_session(&stream, None, &records).map_err(|why| fold_error(&why))?;
+            let is_open = !session.is_closed();
+            let first = records.first().map_or(0, |record| record.seq);
+            for record in &records {
+                let event = session::Event::decode(&record.kind, record.v, &record.data).ok();
+                if let Some(told) = event.as_ref().and_then(describe::describe_session_event) {
+                    let happened = self.entry(record, told, Some(&name), links);
+                    self.entries.push(happened);
+                }
+            }
+            let known = Some(SessionHistory { session, archived, is_open, first });
+            self.sessions.push(MemberSession { id, name, known });
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        record: &RecordedEvent,
+        told: EventDescription,
+        member: Option<&str>,
+        links: &MessageLinks,
+    ) -> HistoryEntry {
+        let own = record.stream.kind() == TEAM;
+        let session = record.stream.key().parse::<SessionId>().ok();
+        let linked = session.zip(told.key.clone()).and_then(|key| links.keys.get(&key).copied());
+        let message = told.message.or(linked);
+        let correlation = told.correlation.or_else(|| links.correlations.get(&message?).cloned());
+        // A message that a team sends appears once, in the team's stream.
+        let said = told.is_message && (own || linked.is_none());
+        let row = HistoryRow {
+            seq: record.seq,
+            at: record.at.wall_ms,
+            of: record.stream.kind().to_owned(),
+            id: record.stream.key().to_owned(),
+            name: None,
+            member: member.map(str::to_owned),
+            kind: record.kind.clone(),
+            by: told.by.unwrap_or_else(|| self.actor_name(&record.actor)),
+            channel: told.channel.unwrap_or_else(|| actor_channel(&record.actor)).to_owned(),
+            actor: record.actor.clone(),
+            what: told.summary,
+            message,
+            correlation,
+            refused: told.refused,
+            text_bytes: told.text.as_ref().map(String::len),
+            text: told.text.map(|text| projection::session::clip_to(&text, MAX_TEXT_BYTES)),
+        };
+        HistoryEntry { row, is_message: said }
+    }
+
+    /// Returns the member's name for the peer that the socket proved.
+    fn actor_name(&self, actor: &str) -> String {
+        let (proved, member) = audit_actor::split_actor(actor);
+        if let Some(member) = member {
+            return member.to_owned();
+        }
+        let launch = proved.strip_prefix("launch/").and_then(|id| id.parse::<LaunchId>().ok());
+        let member = launch.and_then(|launch| {
+            let mut members = self.task.members.iter().rev();
+            members.find(|member| member.session == Some(launch.session))
+        });
+        member.map_or_else(|| actor.to_owned(), |member| member.name.clone())
+    }
+}
+
+/// The keys of messages in sessions, and their correlation ids.
+#[derive(Default)]
+struct MessageLinks {
+    keys: BTreeMap<(SessionId, String), u32>,
+    correlations: BTreeMap<u32, String>,
+}
+
+/// Returns the channel that an actor used.
+pub(super) fn actor_channel(actor: &str) -> &'static str {
+    let (actor, _) = audit_actor::split_actor(actor);
+    match actor {
+        "operator" => MessageChannel::Cli.as_str(),
+        _ if actor == TeamActor::Provost.name() => MessageChannel::Rule.as_str(),
+        // An agent that connects to the socket typed a command.
+        _ if actor.starts_with("launch/") => MessageChannel::Cli.as_str(),
+        _ if actor.starts_with(audit_actor::TOOL_PREFIX) || actor.starts_with("hook/") => {
+            MessageChannel::Tool.as_str()
+        }
+        _ => MessageChannel::Rule.as_str(),
+    }
+}
+
+fn decode_events(
+    records: Vec<RecordedEvent>,
+) -> Result<Vec<(RecordedEvent, team::Event)>, ApiError> {
+    let decode = |record: RecordedEvent| {
+        let event = team::Event::decode(&record.kind, record.v, &record.data);
+        event.map(|event| (record, event))
+    };
+    let events: Result<Vec<_>, _> = records.into_iter().map(decode).collect();
+    events.map_err(|why| {
+        ApiError::new(provost_api::ErrorCode::Storage, why.to_string())
+            .next("provost ledger verify")
+    })
+}

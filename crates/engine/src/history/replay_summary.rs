@@ -1,0 +1,124 @@
+//! A team's history in few rows: one per message, criterion and session, and one per decisive
+//! event.
+
+use std::collections::BTreeMap;
+
+use provost_api::HistoryRow;
+use provost_core::team::Event;
+
+use super::replay::TeamHistory;
+use crate::stream::TEAM;
+
+/// The latest status of a message.
+struct MessageOutcome {
+    status: &'static str,
+    offers: u32,
+    at: u64,
+}
+
+pub(super) fn summary_rows(past: &TeamHistory) -> Vec<HistoryRow> {
+    let came = message_outcomes(past);
+    let own = past.entries.iter().map(|one| &one.row).filter(|row| row.of == TEAM);
+    let mut rows: Vec<HistoryRow> = own
+        .filter_map(|row| match row.kind.as_str() {
+            "task.message_stored" => {
+                let came = row.message.and_then(|no| came.get(&no));
+                Some(
+                    came.map_or_else(|| row.clone(), |came| with_suffix(row, outcome_suffix(came))),
+                )
+            }
+            "task.criterion_proposed" => Some(with_suffix(row, criterion_suffix(past, row))),
+            kind => is_decisive(kind).then(|| row.clone()),
+        })
+        .collect();
+    rows.extend(session_rows(past));
+    rows.sort_by_key(|row| row.seq);
+    rows
+}
+
+fn with_suffix(row: &HistoryRow, more: String) -> HistoryRow {
+    HistoryRow { what: format!("{}{more}", row.what), ..row.clone() }
+}
+
+fn outcome_suffix(came: &MessageOutcome) -> String {
+    let offers =
+        if came.offers > 1 { format!(" after {} offers", came.offers) } else { String::new() };
+    format!(": {}{offers} (event {})", came.status, came.at)
+}
+
+/// Describes the state that a criterion reached.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only proposals are looked for")]
+fn criterion_suffix(past: &TeamHistory, row: &HistoryRow) -> String {
+    let proposed = past.events.iter().find_map(|(record, event)| match event {
+        Event::CriterionProposed(e) if record.seq == row.seq => Some(e.no),
+        _ => None,
+    });
+    let criterion = proposed.and_then(|no| past.task.criterion(no));
+    criterion.map(|criterion| format!(": {}", criterion.state.as_str())).unwrap_or_default()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
+fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
+    let mut all: BTreeMap<u32, MessageOutcome> = BTreeMap::new();
+    for (record, event) in &past.events {
+        let (no, standing, offers) = match event {
+            Event::MessageStored(e) => (e.no, "stored", None),
+            Event::MessageOffered(e) => (e.no, "offered", Some(e.lease.no)),
+            Event::MessageAccepted(e) => (e.no, "accepted", None),
+            Event::MessageAcknowledged(e) => (e.no, "acknowledged", None),
+            Event::MessageReturned(e) => (e.no, "stored", None),
+            Event::MessageExpired(e) => (e.no, "expired", None),
+            Event::MessageCancelled(e) => (e.no, "cancelled", None),
+            Event::MessageDead(e) => (e.no, "dead", None),
+            Event::MessageRequeued(e) => (e.no, "stored", None),
+            _ => continue,
+        };
+        let came =
+            all.entry(no).or_insert(MessageOutcome { status: standing, offers: 0, at: record.seq });
+        *came = MessageOutcome {
+            status: standing,
+            offers: offers.unwrap_or(came.offers),
+            at: record.seq,
+        };
+    }
+    all
+}
+
+/// Whether an event has a row of its own.
+fn is_decisive(kind: &str) -> bool {
+    matches!(
+        kind,
+        "task.opened"
+            | "task.phase_changed"
+            | "task.member_bound"
+            | "task.member_left"
+            | "task.member_rotated"
+            | "task.check_done"
+            | "task.loop_begun"
+            | "task.loop_advanced"
+            | "task.loop_ended"
+            | "task.continuation_refused"
+            | "task.action_refused"
+            | "task.finish_asked"
+            | "task.finish_allowed"
+            | "task.finish_refused"
+            | "task.work_attacked"
+    )
+}
+
+fn session_rows(past: &TeamHistory) -> Vec<HistoryRow> {
+    let opened = |first: u64| past.entries.iter().map(|one| &one.row).find(|row| row.seq == first);
+    let row = |one: &super::replay::MemberSession| {
+        let known = one.known.as_ref()?;
+        let (session, opened) = (&known.session, opened(known.first)?);
+        let what = format!(
+            "session of {}: {}, {} turns, {} tokens",
+            one.name,
+            session.state().word(),
+            session.turns,
+            session.usage.total()
+        );
+        Some(HistoryRow { what, ..opened.clone() })
+    };
+    past.sessions.iter().filter_map(row).collect()
+}

@@ -1,0 +1,323 @@
+//! Finds teams, sessions, runs, pairs and events by search terms, through the index alone.
+
+use std::ops::ControlFlow;
+
+use provost_api::{
+    ApiError, ErrorCode, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamRow,
+};
+use provost_core::{
+    ids::SessionId,
+    run, session,
+    team::{self, ProvostInvocation},
+};
+use provost_ledger::{Lookup, ProjectionRef, ReadLedger, RecordedEventRef, StreamId, TermQuery};
+
+use super::describe;
+use crate::{
+    search_terms,
+    shell::read_error,
+    stream::{RUN, SESSION, TEAM},
+};
+
+/// A kind of search result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchScope {
+    Tasks,
+    Sessions,
+    Runs,
+    /// The members of teams.
+    Pairs,
+    Events,
+}
+
+impl SearchScope {
+    pub const ALL: [SearchScope; 5] = [
+        SearchScope::Tasks,
+        SearchScope::Sessions,
+        SearchScope::Runs,
+        SearchScope::Pairs,
+        SearchScope::Events,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SearchScope::Tasks => "tasks",
+            SearchScope::Sessions => "sessions",
+            SearchScope::Runs => "runs",
+            SearchScope::Pairs => "pairs",
+            SearchScope::Events => "events",
+        }
+    }
+}
+
+/// Finds everything that has all terms, the newest of each kind first.
+pub fn search(
+    ledger: &dyn ReadLedger,
+    text: &str,
+    within: &[SearchScope],
+    limit: usize,
+    caller: &ProvostInvocation,
+) -> Result<SearchReply, ApiError> {
+    let Some(sought) = TermQuery::new(text) else {
+        let message = format!("\"{text}\" has no search terms: expected letters or digits");
+        return Err(ApiError::new(ErrorCode::BadRequest, message).next("provost search WORDS"));
+    };
+    let (mut hits, mut more) = (Vec::new(), Vec::new());
+    for place in within {
+        // One more than the limit shows whether there are more.
+        let mut found = match place {
+            SearchScope::Tasks => {
+                find_streams_of_kind(ledger, TEAM, Lookup::Words(&sought), limit + 1, task_hit)?
+            }
+            SearchScope::Sessions => find_sessions(ledger, &sought, limit + 1)?,
+            SearchScope::Runs => {
+                find_streams_of_kind(ledger, RUN, Lookup::Words(&sought), limit + 1, run_hit)?
+            }
+            SearchScope::Pairs => find_pairs(ledger, &sought, limit + 1)?,
+            SearchScope::Events => find_events(ledger, &sought, limit + 1)?,
+        };
+        if found.len() > limit {
+            found.truncate(limit);
+            more.push(place.as_str().to_owned());
+        }
+        hits.extend(found);
+    }
+    // Projections are written for users who have Provost on their path.
+    for hit in hits.iter_mut().filter_map(|hit: &mut HitRow| hit.communication.as_mut()) {
+        hit.receive_command = hit.receive_command.as_deref().map(|one| caller.rewrite_command(one));
+    }
+    Ok(SearchReply { ok: true, hits, more })
+}
+
+fn find_streams_of_kind(
+    ledger: &dyn ReadLedger,
+    kind: &str,
+    by: Lookup<'_>,
+    limit: usize,
+    hit: impl Fn(&ProjectionRef<'_>) -> Option<HitRow>,
+) -> Result<Vec<HitRow>, ApiError> {
+    let mut hits = Vec::new();
+    let found = ledger.find_streams(kind, by, limit, &mut |card| {
+        hits.extend(hit(&card));
+        ControlFlow::Continue(())
+    });
+    if found.map_err(|why| read_error(&why))? {
+        Ok(hits)
+    } else {
+        let message = "the ledger has no search index yet; a running daemon builds it";
+        Err(ApiError::new(ErrorCode::Refused, message).next("provost daemon status"))
+    }
+}
+
+fn parse_projection<T: serde::de::DeserializeOwned>(card: &ProjectionRef<'_>) -> Option<T> {
+    serde_json::from_str(card.projection.as_deref()?).ok()
+}
+
+/// Returns a hit with only its identity filled in.
+fn base_hit(within: SearchScope, id: &str, name: &str, state: &str, archived: bool) -> HitRow {
+    HitRow {
+        within: within.as_str().to_owned(),
+        id: id.to_owned(),
+        name: name.to_owned(),
+        state: Some(state.to_owned()),
+        archived,
+        member: None,
+        role: None,
+        communication: None,
+        seq: None,
+        at: None,
+        kind: None,
+        what: None,
+        next: Vec::new(),
+    }
+}
+
+fn short(id: &str) -> &str {
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+}
+
+fn history_commands(id: &str) -> Vec<String> {
+    let id = short(id);
+    vec![format!("provost replay {id}"), format!("provost audit {id}")]
+}
+
+fn task_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: TeamRow = parse_projection(card)?;
+    let next = [format!("provost task show {}", short(&row.id))];
+    let next = next.into_iter().chain(history_commands(&row.id)).collect();
+    Some(HitRow {
+        next,
+        ..base_hit(SearchScope::Tasks, &row.id, &row.name, &row.state, card.archived)
+    })
+}
+
+fn run_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: RunRow = parse_projection(card)?;
+    let id = short(&row.id);
+    let next = vec![format!("provost status {id}"), format!("provost events {id}")];
+    Some(HitRow {
+        next,
+        ..base_hit(SearchScope::Runs, &row.id, &row.name, &row.state, card.archived)
+    })
+}
+
+fn find_sessions(
+    ledger: &dyn ReadLedger,
+    sought: &TermQuery,
+    limit: usize,
+) -> Result<Vec<HitRow>, ApiError> {
+    let mut found =
+        find_streams_of_kind(ledger, SESSION, Lookup::Words(sought), limit, session_hit)?;
+    for hit in &mut found {
+        let member = member_of(ledger, &hit.id)?;
+        hit.member = member.as_ref().map(|member| member.name.clone());
+        hit.role = member.as_ref().map(|member| member.role.clone()).or(hit.role.take());
+        if let Some(member) = member {
+            hit.communication = Some(member.communication);
+        }
+    }
+    Ok(found)
+}
+
+fn session_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: SessionRow = parse_projection(card)?;
+    let id = short(&row.id);
+    let mut next = vec![format!("provost status {id}"), format!("provost logs {id}")];
+    if !row.terminal {
+        next.push(format!("provost send {id} TEXT"));
+    }
+    let found = base_hit(SearchScope::Sessions, &row.id, &row.name, &row.state, card.archived);
+    Some(HitRow { role: row.role, communication: row.communication, next, ..found })
+}
+
+/// Returns the member that a session is bound to, in the newest open team.
+fn member_of(ledger: &dyn ReadLedger, id: &str) -> Result<Option<MemberRow>, ApiError> {
+    let Ok(SessionId(uuid)) = id.parse::<SessionId>() else { return Ok(None) };
+    let Some(sought) = TermQuery::new(&uuid.simple().to_string()) else { return Ok(None) };
+    let mut member = None;
+    let found = ledger.find_streams(TEAM, Lookup::Parts(&sought), 10, &mut |card| {
+        // Members of a closed team receive nothing any more.
+        let row: Option<TeamRow> = parse_projection(&card).filter(|row: &TeamRow| !row.terminal);
+        let members = row.into_iter().flat_map(|row| row.members);
+        member = members
+            .filter(|member| !member.left)
+            .find(|member| member.session.as_deref() == Some(id));
+        match member {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    found.map_err(|why| read_error(&why))?;
+    Ok(member)
+}
+
+fn find_pairs(
+    ledger: &dyn ReadLedger,
+    sought: &TermQuery,
+    limit: usize,
+) -> Result<Vec<HitRow>, ApiError> {
+    let mut hits: Vec<HitRow> = Vec::new();
+    let found = ledger.find_streams(TEAM, Lookup::Parts(sought), limit, &mut |card| {
+        let row: Option<TeamRow> = parse_projection(&card);
+        hits.extend(row.into_iter().flat_map(|row| pair_hits(&row, sought, card.archived)));
+        if hits.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    found.map_err(|why| read_error(&why))?;
+    Ok(hits)
+}
+
+fn pair_hits(row: &TeamRow, sought: &TermQuery, archived: bool) -> Vec<HitRow> {
+    let fits = |member: &&MemberRow| {
+        let session = member.session.as_ref().map(|session| session.replace('-', ""));
+        let labels = [member.thread.as_deref(), member.title.as_deref(), session.as_deref()];
+        let texts = [Some(member.name.as_str()), Some(member.role.as_str())];
+        sought.matches(&search_terms::member_terms(&row.name, texts.into_iter().chain(labels)))
+    };
+    let show = |member: &MemberRow| {
+        let next = [format!("provost task show {}", short(&row.id))];
+        let takes = !member.left && !row.terminal;
+        let communication = takes.then(|| member.communication.clone());
+        let receive = communication.as_ref().and_then(|how| how.receive_command.clone());
+        HitRow {
+            member: Some(member.name.clone()),
+            role: Some(member.role.clone()),
+            communication,
+            next: next.into_iter().chain(receive).collect(),
+            ..base_hit(SearchScope::Pairs, &row.id, &row.name, &row.state, archived)
+        }
+    };
+    row.members.iter().filter(fits).map(show).collect()
+}
+
+fn find_events(
+    ledger: &dyn ReadLedger,
+    sought: &TermQuery,
+    limit: usize,
+) -> Result<Vec<HitRow>, ApiError> {
+    let mut hits = Vec::new();
+    for kind in [TEAM, SESSION, RUN] {
+        ledger
+            .find_events(kind, sought, limit, &mut |record| {
+                hits.push(event_hit(&record));
+                ControlFlow::Continue(())
+            })
+            .map_err(|why| read_error(&why))?;
+    }
+    hits.sort_by_key(|hit| std::cmp::Reverse(hit.seq));
+    hits.truncate(limit);
+    for hit in &mut hits {
+        fill_name(ledger, hit)?;
+    }
+    Ok(hits)
+}
+
+fn event_hit(record: &RecordedEventRef<'_>) -> HitRow {
+    let (kind, id) = record.stream.split_once('/').unwrap_or_default();
+    let what = match kind {
+        TEAM => team::Event::decode(record.kind, record.v, record.data)
+            .ok()
+            .map(|event| describe::describe_team_event(&event).summary),
+        SESSION => session::Event::decode(record.kind, record.v, record.data)
+            .ok()
+            .and_then(|event| Some(describe::describe_session_event(&event)?.summary)),
+        _ => run::Event::decode(record.kind, record.v, record.data)
+            .ok()
+            .map(|event| event.kind().0.replace(['.', '_'], " ")),
+    };
+    let short = short(id);
+    let next = match kind {
+        TEAM => vec![
+            format!("provost replay {short} --as timeline"),
+            format!("provost status {short} --at {}", record.seq),
+        ],
+        _ => vec![
+            format!("provost events {short}"),
+            format!("provost status {short} --at {}", record.seq),
+        ],
+    };
+    HitRow {
+        state: None,
+        seq: Some(record.seq),
+        at: Some(record.at.wall_ms),
+        kind: Some(record.kind.to_owned()),
+        what,
+        next,
+        // Replaced by the name of the stream's owner in name().
+        name: record.stream.to_owned(),
+        ..base_hit(SearchScope::Events, id, "", "", false)
+    }
+}
+
+/// Replaces the stream in a hit by the name of the session, run or team.
+fn fill_name(ledger: &dyn ReadLedger, hit: &mut HitRow) -> Result<(), ApiError> {
+    #[derive(serde::Deserialize)]
+    struct NamedProjection {
+        name: String,
+    }
+    let Ok(stream) = StreamId::new(hit.name.clone()) else { return Ok(()) };
+    let state = ledger.stream(&stream).map_err(|why| read_error(&why))?;
+    let card = state.and_then(|state| state.projection);
+    let named = card.and_then(|card| serde_json::from_str::<NamedProjection>(&card).ok());
+    hit.name = named.map(|named| named.name).unwrap_or_default();
+    Ok(())
+}

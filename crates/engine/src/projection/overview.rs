@@ -1,0 +1,320 @@
+//! The overview of a team for one of its members: everything that a decision about the next step
+//! needs.
+
+use std::sync::Arc;
+
+use provost_api::LoopRow;
+use provost_core::{
+    ids::SessionId,
+    lifecycle::State,
+    session::Session,
+    team::{
+        CheckPurpose, Criterion, FinishBlocker, ManagerMode, MemberRole, MessageStatus,
+        PendingCheck, ProposalRound, ProvostInvocation, Recipient, Team, TeamActor, TeamMember,
+        TeamMessage, visible,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    projection::session::clip_to,
+    projection::team::{blocker_rows, criterion_row, loop_row, worker_tokens},
+};
+
+/// The longest goal, claim or objective that is shown.
+const MAX_LONG_BYTES: usize = 2_000;
+
+/// The longest text of a field that there may be many of.
+const MAX_SHORT_BYTES: usize = 300;
+
+/// The maximum number of criteria, messages and workers shown. The rest are counted.
+const MAX_ITEMS: usize = 20;
+
+/// Builds the overview of a team for one of its members. `look` returns a session's current state.
+pub fn overview<'s>(
+    task: &Team,
+    me: &TeamMember,
+    caller: &ProvostInvocation,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Value {
+    let bound: Vec<&TeamMember> = task.members.iter().filter(|member| member.is_bound()).collect();
+    let members =
+        bound.iter().take(MAX_ITEMS).map(|one| member_json(one, one.session.and_then(&look)));
+    let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
+    let criteria = open.iter().take(MAX_ITEMS).map(|one| criterion_row(task, one));
+    let mut blockers = blocker_rows(task, caller, &actor_of(me), &look);
+    blockers.truncate(MAX_ITEMS);
+    let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
+    if let Some(looped) = &mut looped {
+        looped.tokens_used = worker_tokens(task, &look);
+    }
+    let budget = budget_json(task, looped.as_ref(), &bound, &look);
+    let mut seen = json!({
+        "task": {
+            "id": task.id.to_string(),
+            "name": task.spec.name,
+            "goal": clip_to(&task.spec.goal, MAX_LONG_BYTES),
+            "state": task.phase.as_str(),
+            "being_audited": task.audit.is_some(),
+        },
+        "you": {"name": me.name, "role": me.role.as_str()},
+        "members": members.collect::<Value>(),
+        "criteria": {
+            "in_all": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
+        },
+        "loop": looped,
+        "budget": budget,
+        "checks_that_run": task.checks.iter().take(MAX_ITEMS).map(check_json).collect::<Value>(),
+        "messages": messages_json(task, me),
+        "blockers": blockers,
+        "next": next_steps(task, me, &failed_workers(&bound, &look), &look),
+    });
+    if let Some(round) = &task.next {
+        seen["proposals"] = proposals_json(round, me);
+    }
+    if me.role == MemberRole::Manager {
+        seen["contract"] = contract_json(task, me);
+    }
+    seen
+}
+
+/// Returns the caller. The operator sees what a manager sees.
+fn actor_of(me: &TeamMember) -> TeamActor {
+    if me.name == TeamActor::Operator.name() {
+        TeamActor::Operator
+    } else {
+        TeamActor::Member(me.name.clone())
+    }
+}
+
+/// Describes the used budget: of the loop, and of each session that has a limit.
+fn budget_json<'s>(
+    task: &Team,
+    looped: Option<&LoopRow>,
+    bound: &[&TeamMember],
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Value {
+    let sessions = bound.iter().filter_map(|one| Some((one, look(one.session?)?)));
+    let sessions = sessions.take(MAX_ITEMS).map(|(one, session)| {
+        let limits = session.budget;
+        json!({
+            "member": one.name,
+            "tokens": {"used": session.usage.total(), "limit": limits.tokens},
+            "turns": {"used": session.turns, "limit": limits.turns},
+        })
+    });
+    let running = if task.running_loop().is_some() { looped } else { None };
+    json!({
+        "loop": running.map(|looped| json!({
+            "tokens": {"used": looped.tokens_used, "limit": looped.tokens},
+            "iterations": {"used": looped.iteration, "limit": looped.max},
+        })),
+        "sessions": sessions.collect::<Value>(),
+    })
+}
+
+/// Shows the proposals for the next step: to their author, and to everyone once both are written.
+fn proposals_json(round: &ProposalRound, me: &TeamMember) -> Value {
+    let (worker, manager) = round.visible_to(&me.name);
+    let long = |text: Option<&str>| text.map(|text| clip_to(&visible(text), MAX_LONG_BYTES));
+    let written = |by: &str, text: Option<&str>| json!({"by": by, "text": long(text)});
+    json!({
+        "round": round.no,
+        "worker": written(&round.worker.by, worker),
+        "manager": round.manager.as_ref().map(|one| written(&one.by, manager)),
+        "chosen": round.chosen.as_ref().map(|(choice, because)| {
+            json!({"choice": choice.as_str(), "because": short_text(because)})
+        }),
+    })
+}
+
+fn contract_json(task: &Team, me: &TeamMember) -> Value {
+    let config = &task.config;
+    let short = |all: &[String]| -> Value {
+        all.iter().take(MAX_ITEMS).map(|one| json!(clip_to(one, MAX_SHORT_BYTES))).collect()
+    };
+    json!({
+        "revision": config.revision,
+        "acknowledged": me.acknowledged,
+        "mode": config.mode.as_str(),
+        "objective": clip_to(&config.objective, MAX_LONG_BYTES),
+        "guidelines": short(&config.guidelines),
+        "references": short(&config.references),
+        "may_not": config.denied.iter().map(|action| action.as_str()).collect::<Vec<_>>(),
+        "epilogue": config.epilogue.iter().map(|step| step.as_str()).collect::<Vec<_>>(),
+        "adversarial": config.adversarial,
+        "questions": config.questions,
+        "on_completion": config.on_completion,
+    })
+}
+
+fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
+    let mut row = json!({"name": member.name, "role": member.role.as_str()});
+    let Some(session) = session else {
+        row["state"] = json!("asks for its messages");
+        return row;
+    };
+    let judged = session.judgement();
+    row["state"] = json!(judged.state.word());
+    if let Some(cause) = judged.cause {
+        row["cause"] = json!(cause.word());
+    }
+    let flags: Vec<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
+    let asks = session.open_requests().take(MAX_ITEMS).map(|one| short_text(&one.asked.title));
+    let asks: Vec<String> = asks.collect();
+    let claim = session.attempt().claim.as_ref().and_then(|claim| claim.text.as_deref());
+    row["turns"] = json!(session.turns);
+    row["tokens"] = json!(session.usage.total());
+    if !flags.is_empty() {
+        row["flags"] = json!(flags);
+    }
+    if !asks.is_empty() {
+        row["asks_a_person"] = json!(asks);
+    }
+    if let Some(says) = claim {
+        row["says"] = json!(clip_to(&visible(says), MAX_LONG_BYTES));
+    }
+    if let Some(context) = session.context {
+        row["context"] = json!({"used": context.used, "window": context.window});
+    }
+    row
+}
+
+fn check_json(owed: &PendingCheck) -> Value {
+    let what = match &owed.purpose {
+        CheckPurpose::Criterion(no) => format!("criterion {no}"),
+        CheckPurpose::Evidence { name, .. } => name.clone(),
+        CheckPurpose::Audit(no) => format!("audit {no}"),
+    };
+    json!({"check": owed.no, "command": clip_to(&owed.command, MAX_SHORT_BYTES), "for": what})
+}
+
+/// Lists the newest messages to or from this member, and counts the waiting ones.
+fn messages_json(task: &Team, me: &TeamMember) -> Value {
+    let own = Recipient::Member(me.name.clone());
+    let waits = |to: &Recipient| {
+        task.messages.iter().filter(|m| m.to == *to && !m.standing.is_over()).count()
+    };
+    let of_me = |one: &&Arc<TeamMessage>| one.to == own || one.from.name() == me.name;
+    let mut newest: Vec<&Arc<TeamMessage>> =
+        task.messages.iter().rev().filter(of_me).take(MAX_ITEMS).collect();
+    newest.reverse();
+    let rows = newest.into_iter().map(|one| {
+        let mut row = json!({
+            "no": one.no,
+            "from": one.from.name(),
+            "to": one.to.name(),
+            "kind": one.kind.as_str(),
+            "standing": one.standing.as_str(),
+            "text": short_text(&one.text),
+        });
+        if let MessageStatus::Dead { reason } = &one.standing {
+            row["reason"] = json!(short_text(reason));
+        }
+        row
+    });
+    json!({
+        "wait_for_you": waits(&own),
+        "wait_for_the_operator": waits(&Recipient::Operator),
+        "newest": rows.collect::<Value>(),
+    })
+}
+
+fn short_text(text: &str) -> String {
+    clip_to(&visible(text), MAX_SHORT_BYTES)
+}
+
+/// Names the workers that failed, with the cause.
+fn failed_workers<'s>(
+    bound: &[&TeamMember],
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Vec<String> {
+    let workers = bound.iter().filter(|one| one.role == MemberRole::Worker);
+    let judged = workers.filter_map(|one| Some((one, look(one.session?)?.judgement())));
+    let failed = judged.filter(|(_, judged)| judged.state == State::Failed).take(MAX_ITEMS);
+    failed
+        .map(|(one, judged)| {
+            let why = judged.cause.map(|cause| format!(" ({})", cause.word())).unwrap_or_default();
+            format!("{}{why}", one.name)
+        })
+        .collect()
+}
+
+/// Describes what a round of proposals expects from this member, if anything.
+fn expected_proposal(task: &Team, me: &TeamMember) -> Option<String> {
+    let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
+    match (me.role, &round.manager) {
+        (MemberRole::Manager, None) => Some("propose the next step: the worker has".to_owned()),
+        (MemberRole::Reviewer, Some(_)) => Some("choose between the two proposals".to_owned()),
+        (MemberRole::Worker | MemberRole::Manager | MemberRole::Reviewer, _) => None,
+    }
+}
+
+/// Lists the next steps, most urgent first. Workers that failed do not continue by themselves.
+fn next_steps<'s>(
+    task: &Team,
+    me: &TeamMember,
+    gone: &[String],
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Vec<String> {
+    let mut next: Vec<String> = expected_proposal(task, me).into_iter().collect();
+    if me.role != MemberRole::Manager {
+        next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+        return next;
+    }
+    let unread =
+        task.config.mode != ManagerMode::Light && me.acknowledged != Some(task.config.revision);
+    if unread {
+        next.push(format!("acknowledge revision {} of the contract", task.config.revision));
+    }
+    if task.audit.is_some() {
+        next.push("wait: the audit is running, and you get the result as a message".to_owned());
+        return next;
+    }
+    next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+    next.extend(gone.iter().map(|one| {
+        format!("see why {one} failed: send it instructions to continue, or replace it")
+    }));
+    let open = task.criteria.iter().filter(|one| one.is_open()).take(MAX_ITEMS);
+    next.extend(open.map(|one| match one.state.as_str() {
+        "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
+        _ => format!("have criterion {} satisfied, or defer it", one.no),
+    }));
+    let lost: Vec<&TeamMessage> = task.dead_letters().take(MAX_ITEMS).collect();
+    next.extend(lost.iter().map(|one| {
+        format!(
+            "handle message {}, which {} did not process: requeue it (to another with --to), or cancel it",
+            one.no,
+            one.to.name()
+        )
+    }));
+    let failed = task.blockers.iter().filter_map(FinishBlocker::failed_check);
+    let failed = failed.map(|(command, _)| short_text(command));
+    let failed: Vec<String> = failed.take(MAX_ITEMS).collect();
+    next.extend(failed.iter().map(|check| format!("have the work fixed: `{check}` does not pass")));
+    let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
+    let at_rest = failed.is_empty() && gone.is_empty() && lost.is_empty() && !continues;
+    let blockers = task.blockers(look);
+    next.extend(blockers.iter().filter_map(blocker_advice));
+    if blockers.is_empty() && at_rest && !task.phase.is_over() {
+        next.push("nothing is open: finish, or send the next instruction".to_owned());
+    }
+    next
+}
+
+/// Describes what a manager can do about a blocker that only work or time removes.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are named one by one above")]
+fn blocker_advice(blocker: &FinishBlocker) -> Option<String> {
+    match blocker {
+        FinishBlocker::MemberWorking { member, state } => {
+            Some(format!("wait until {member} is idle: it is {state}"))
+        }
+        FinishBlocker::InstructionOpen { member, .. } => {
+            Some(format!("wait until {member} has handled its instructions"))
+        }
+        FinishBlocker::NothingProved => Some(
+            "have the work verified: add a criterion with a check, or show evidence".to_owned(),
+        ),
+        _ => None,
+    }
+}

@@ -1,0 +1,774 @@
+//! A session's projection: the row of `ls` and `status`, and the facts behind its state.
+
+use provost_api::{
+    BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
+    LimitWaitRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
+    ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
+};
+use provost_core::{
+    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, Verification},
+    request::{ApprovalSubject, BlockingMode, Request, RequestKind, RequestStatus},
+    session::{
+        AgentMessage, AgentMessageKind, Claim, ClaimSource, DeliveryStatus, Fact, FactKind,
+        LastSignal, Launch, LaunchPhase, LimitWait, ProcessExit, ScreenSource, Session, SignalKind,
+        StopStep, StoppedBy, TmuxPane, WorkLocation, WorkState,
+    },
+    shortage::{EffectWait, Shortage},
+    team::Communication,
+    text::shell_quote,
+    time::Moment,
+    verdict::{Caveats, CheckEnd, CheckOrigin, Receipt},
+};
+
+use crate::projection;
+
+/// The longest text that a row shows, and the maximum number of items of a kind. The events have
+/// the rest.
+const MAX_TEXT_BYTES: usize = 4 << 10;
+const MAX_ITEMS: usize = 50;
+
+/// Serializes the row for the ledger.
+pub(crate) fn to_json(session: &Session) -> String {
+    serde_json::to_string(&row(session)).expect("a row has string keys only")
+}
+
+/// Builds the row of a session.
+pub fn row(session: &Session) -> SessionRow {
+    let (spec, attempt, judged) = (&session.spec, session.attempt(), session.judgement());
+    let claim = effective_claim(session, judged.rule);
+    let snapshot = attempt.verifying.snapshot.as_ref();
+    SessionRow {
+        id: session.id.to_string(),
+        name: spec.name.clone(),
+        role: spec.role.clone(),
+        run: spec.run.map(|of| of.run.to_string()),
+        project: spec.project.clone(),
+        cwd: match &session.work {
+            WorkState::Ready { cwd, .. } => cwd.clone(),
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
+        },
+        agent: spec.agent.name.clone(),
+        driver: spec.agent.driver.as_str().to_owned(),
+        argv: spec.agent.argv.clone(),
+        version: spec.agent.version.clone(),
+        state: judged.state.word().to_owned(),
+        terminal: judged.is_terminal(),
+        sealed: attempt.is_sealed(),
+        cause: judged.cause.map(|cause| cause.word().to_owned()),
+        flags: judged.flags.iter().map(|flag| flag.word().to_owned()).collect(),
+        rule: judged.rule.word().to_owned(),
+        claim: claim.kind.as_str().to_owned(),
+        claimed_at: claim.at,
+        claim_source: claim.source.map(|source| source.as_str().to_owned()),
+        claim_text: claim.text.map(clip),
+        process: projection::common::process_name(session).to_owned(),
+        exit: session.current_launch().and_then(exit_row),
+        activity: projection::common::activity_name(session).to_owned(),
+        verification: session.verification().as_str().to_owned(),
+        checks: check_rows(session),
+        tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
+        commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
+        requests: request_rows(session),
+        communication: Some(communication_row(&Communication::for_session(session))),
+        thread: session.thread.as_deref().map(clip),
+        late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
+        progress: session.progress.map(|progress| ProgressRow {
+            done: progress.done,
+            total: progress.total,
+            source: "agent".to_owned(),
+        }),
+        usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        context: session
+            .context
+            .map(|context| ContextRow { used: context.used, window: context.window }),
+        turns: session.turns,
+        budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
+        limited: if attempt.is_sealed() { None } else { session.limited.as_ref().map(limited_row) },
+        screen: pane_command(session),
+        retrying: if attempt.is_sealed() { None } else { session.retry_reason().map(clip) },
+        attempt: attempt.no,
+        instruction: attempt.instruction.as_deref().map(clip),
+        setup: projection::common::setup_row(session),
+        launches: newest(&session.launches).map(launch_row).collect(),
+        messages: newest(&session.messages).map(|one| message_row(session, one)).collect(),
+        facts: newest(&session.facts).map(fact_row).collect(),
+        hooks: projection::common::hook_rows(session),
+        warnings: newest(&spec.warnings)
+            .chain(newest(&session.warnings))
+            .map(|warning| clip(warning))
+            .chain(describe_caveats(&session.attempt().verifying.caveats))
+            .chain(describe_uncommitted(session))
+            .chain(describe_contradictions(session))
+            .collect(),
+        resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
+            state: resolution.state.word().to_owned(),
+            because: clip(&resolution.because),
+            at: resolution.at.wall_ms,
+        }),
+        shortage: session.longest_wait().map(effect_wait_row),
+        reason: reason(session, judged.cause),
+        worktree: worktree_row(session),
+        opened_at: session.opened.wall_ms,
+        since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
+        heard_at: None,
+        sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
+    }
+}
+
+/// Describes how a session or member receives messages.
+pub(crate) fn communication_row(how: &Communication) -> CommunicationRow {
+    CommunicationRow {
+        kind: how.channel_kind().to_owned(),
+        receive: how.receive.as_str().to_owned(),
+        can_push: how.can_push(),
+        needs_wake: how.needs_wake(),
+        receive_command: how.receive_command.clone(),
+        acts: how.via.map(|via| via.as_str().to_owned()),
+        note: how.note().map(str::to_owned),
+    }
+}
+
+/// Lists the facts behind a state: value, source and time of each.
+pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
+    let (attempt, launch) = (session.attempt(), session.current_launch());
+    let mut facts = Vec::new();
+    let mut add =
+        |fact: &str, value: &str, source: &str, at: Option<i64>, detail: Option<String>| {
+            facts.push(WhyFact {
+                fact: fact.to_owned(),
+                value: value.to_owned(),
+                source: source.to_owned(),
+                at,
+                detail,
+            });
+        };
+    let judged = session.judgement();
+    let claim = effective_claim(session, judged.rule);
+    let source = claim.source.map_or("nobody", ClaimSource::as_str);
+    add("claim", claim.kind.as_str(), source, claim.at, claim.text.map(str::to_owned));
+    let phase = launch.map(phase_detail);
+    let (source, at, detail) =
+        phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
+    let stopped = launch.is_some_and(is_suspended).then_some("suspended: a signal stopped it");
+    let detail = [stopped.map(str::to_owned), detail].into_iter().flatten();
+    let detail = Some(detail.collect::<Vec<_>>().join(", ")).filter(|detail| !detail.is_empty());
+    add("process", projection::common::process_name(session), source, at, detail);
+    let (source, heard, unseen) = if projection::common::is_unseen(session) {
+        ("nobody", None, Some(TURNS_UNKNOWN.to_owned()))
+    } else {
+        let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+        (session.spec.agent.driver.as_str(), heard, None)
+    };
+    add("activity", projection::common::activity_name(session), source, heard, unseen);
+    let watch = launch.map(|launch| &launch.watch);
+    for (by, seen) in watch.into_iter().flat_map(|watch| &watch.records) {
+        let place = (seen.place > 0).then(|| format!("up to byte {}", seen.place));
+        add("record", seen.said.describe(), by.as_str(), Some(seen.at.wall_ms), place);
+    }
+    for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
+        let place = format!("inferred from byte {} of the terminal output", seen.place);
+        let over = launch.and_then(|launch| stale_signal_suffix(launch, *by, seen, now_ms));
+        let over = over.unwrap_or_default();
+        let said = format!("{}{over}", seen.said.describe());
+        add("hint", &said, by.as_str(), Some(seen.at.wall_ms), Some(place));
+    }
+    if let Some(sight) = watch.and_then(|watch| watch.pane) {
+        add("pane", sight.describe(), "tmux", None, None);
+    }
+    if let Some(found) = launch.and_then(|launch| launch.contradiction(now_ms)) {
+        let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
+        let detail = format!("the agent's transcript says that {turn}, and takes precedence");
+        let at = Some(found.since.wall_ms);
+        add("contradiction", found.shows.describe(), found.by.as_str(), at, Some(detail));
+    }
+    let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
+    let count = open.len().to_string();
+    add("requests", &count, "agent", None, (!open.is_empty()).then(|| open.join(", ")));
+    let receipts = &attempt.verifying.receipts;
+    let found = receipts
+        .last()
+        .map(|receipt| format!("{} on tree {}", receipt.end.summary(), receipt.tree.0));
+    add("verification", session.verification().as_str(), "provost's checks", None, found);
+    let decided = if attempt.is_decided() { "yes" } else { "no" };
+    add("decision", decided, "operator or provost", None, reason(session, judged.cause));
+    (facts, describe_rule(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
+}
+
+/// Describes the event since which a screen signal can no longer be true. A stale title is ignored.
+/// When escape codes and the screen keep showing work for long, they contradict the transcript
+/// instead.
+fn stale_signal_suffix(
+    launch: &Launch,
+    by: ScreenSource,
+    seen: &LastSignal,
+    now_ms: u64,
+) -> Option<&'static str> {
+    let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
+    let works = matches!(seen.said, SignalKind::Working | SignalKind::Retrying);
+    let contradicts = launch.contradiction(now_ms).is_some_and(|found| found.by == by);
+    let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
+    if launch.has_ended() {
+        Some(", before its process ended")
+    } else {
+        (works && over && !contradicts).then_some(", before its turn ended")
+    }
+}
+
+/// Describes the rule, with more detail where more is known than the rule requires.
+fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
+    let plain = !session.spec.agent.driver.has_protocol();
+    match (rule, unobserved, awaits_result(session), plain) {
+        (Rule::Stopped, _, _, _) => describe_stop(session),
+        (Rule::Ended, _, _, _) if session.dismissed.is_some() => {
+            "Provost stopped it because its team is over; it had claimed no end"
+        }
+        (Rule::L10, _, _, _) if session.is_starting() => "it is being started",
+        (Rule::L11, _, _, _) if session.awaits_user() => INTERRUPTED,
+        (Rule::L11, _, _, _) if projection::common::is_unseen(session) => TURNS_UNKNOWN,
+        (Rule::X12, _, _, _) if projection::common::is_stopped(session) => {
+            "Provost ended it after it claimed nothing, though the checks passed"
+        }
+        (Rule::X13, _, _, _) if projection::common::is_stopped(session) => {
+            "Provost ended it after it claimed nothing, and the checks failed"
+        }
+        (Rule::X14, false, _, _) if projection::common::is_stopped(session) => {
+            "Provost ended it after it claimed nothing"
+        }
+        (Rule::X14, true, _, _) => {
+            "it ended with an unknown exit status and never reported success"
+        }
+        (Rule::L10, _, true, _) => RESULT_ASKED,
+        (Rule::L10, _, _, _) if session.current_launch().is_some_and(is_suspended) => {
+            "its turn is open, and a signal stopped its process"
+        }
+        (Rule::X7, _, _, true) => {
+            "it ended while it needed input; a plain command takes no answer, so resolve it yourself"
+        }
+        (rule, _, _, _) => rule_text(rule),
+    }
+}
+
+/// Describes why Provost itself ended an attempt.
+fn describe_stop(session: &Session) -> &'static str {
+    match session.attempt().stopped.as_ref().map(|(cause, _)| *cause) {
+        Some(StopCause::Timeout) => "Provost stopped it at its time limit",
+        Some(StopCause::Budget) => "Provost stopped it because its budget is used up",
+        Some(StopCause::Launch) if session.launches.iter().any(has_started) => {
+            "it could not be started again"
+        }
+        Some(StopCause::Launch) => "it could not be started",
+        None => rule_text(Rule::Stopped),
+    }
+}
+
+fn has_started(launch: &Launch) -> bool {
+    !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
+}
+
+/// Reason shown for an agent whose turn the user interrupted.
+const INTERRUPTED: &str = "its turn was interrupted; it waits for your next message";
+
+/// Reason shown for an agent without a readable transcript.
+const TURNS_UNKNOWN: &str =
+    "it runs, but its turns are unknown because no transcript of it can be read";
+
+/// Reason shown for an agent that was asked for its result and has not reported it.
+const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
+
+/// The claim that counts, and its source.
+struct EffectiveClaim<'a> {
+    kind: ClaimKind,
+    source: Option<ClaimSource>,
+    at: Option<i64>,
+    text: Option<&'a str>,
+}
+
+/// Returns the claim that the state rests on. An agent that ended with an open request needs input.
+/// That stays true of a sealed outcome, although the request is void then.
+fn effective_claim(session: &Session, rule: Rule) -> EffectiveClaim<'_> {
+    let attempt = session.attempt();
+    let claimed = attempt.claim.as_ref();
+    let by_request =
+        session.claim() == ClaimKind::NeedsInput || matches!(rule, Rule::X7 | Rule::X8 | Rule::X9);
+    let asked = session.requests.iter().rev().find(|request| {
+        request.asked.waiting == BlockingMode::Blocking
+            && matches!(request.fate, RequestStatus::Open | RequestStatus::Void)
+    });
+    let asked =
+        if by_request && attempt.claim_kind() != ClaimKind::NeedsInput { asked } else { None };
+    match asked {
+        Some(request) => EffectiveClaim {
+            kind: ClaimKind::NeedsInput,
+            source: Some(ClaimSource::Agent),
+            at: Some(request.at.wall_ms),
+            text: Some(request.asked.title.as_str()).filter(|title| !title.is_empty()),
+        },
+        None => EffectiveClaim {
+            kind: attempt.claim_kind(),
+            source: claimed.map(|claim| claim.source),
+            at: claimed.map(|claim| claim.at.wall_ms),
+            text: claimed.and_then(|claim| claim.text.as_deref()),
+        },
+    }
+}
+
+/// Whether the agent was asked for its result and has claimed nothing since.
+fn awaits_result(session: &Session) -> bool {
+    let attempt = session.attempt();
+    let silent = matches!(attempt.claim_kind(), ClaimKind::None | ClaimKind::Working);
+    attempt.result_asked.is_some() && silent && !session.state().is_terminal()
+}
+
+fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) {
+    match &launch.phase {
+        LaunchPhase::Owed => {
+            ("provost", Some(launch.owed_at.wall_ms), Some("being started".to_owned()))
+        }
+        LaunchPhase::Running { child: None, .. } => {
+            ("nobody", None, Some("adopted by its transcript; its process is unknown".to_owned()))
+        }
+        LaunchPhase::Running { child: Some(child), .. } => (
+            if launch.adopted { "kernel" } else { "holder" },
+            None,
+            Some(format!("pid {} since boot tick {}", child.pid, child.start_time)),
+        ),
+        LaunchPhase::Ended { end, by, at } => {
+            let how = match end {
+                ProcessExit::Exit(code) => format!("exit code {code}"),
+                ProcessExit::Signal(signal) => format!("signal {signal}"),
+            };
+            let who = match by {
+                StoppedBy::Itself => "by itself",
+                StoppedBy::Provost => "ended by provost",
+            };
+            ("holder's wait status", Some(at.wall_ms), Some(format!("{how}, {who}")))
+        }
+        LaunchPhase::Unobserved { why, at } => ("provost", Some(at.wall_ms), Some(why.clone())),
+        LaunchPhase::Failed { reason } => ("holder", None, Some(reason.clone())),
+    }
+}
+
+fn exit_row(launch: &Launch) -> Option<ExitRow> {
+    let LaunchPhase::Ended { end, by, .. } = &launch.phase else { return None };
+    let (code, signal) = match end {
+        ProcessExit::Exit(code) => (Some(*code), None),
+        ProcessExit::Signal(signal) => (None, Some(*signal)),
+    };
+    let by = match by {
+        StoppedBy::Itself => "itself",
+        StoppedBy::Provost => "provost",
+    };
+    Some(ExitRow { code, signal, by: by.to_owned() })
+}
+
+fn check_rows(session: &Session) -> Vec<CheckRow> {
+    let receipts = &session.attempt().verifying.receipts;
+    let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
+    let missing = if session.attempt().is_sealed() { "not_run" } else { "owed" };
+    let row = |check: &String| {
+        check_row(check, session.spec.check_origin(check), receipt(check), missing)
+    };
+    session.spec.checks.iter().map(row).collect()
+}
+
+pub(crate) fn check_row(
+    command: &str,
+    by: CheckOrigin,
+    receipt: Option<&Receipt>,
+    missing: &str,
+) -> CheckRow {
+    let result = match receipt.map(|receipt| &receipt.end) {
+        None => missing,
+        Some(CheckEnd::Exit(0)) => "passed",
+        Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => "failed",
+        Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => "unfinished",
+    };
+    let overlay = receipt.and_then(|receipt| receipt.overlay.as_ref());
+    CheckRow {
+        command: command.to_owned(),
+        by: Some(by.as_str().to_owned()),
+        result: result.to_owned(),
+        detail: receipt.map(|receipt| receipt.end.summary()),
+        tree: receipt.map(|receipt| receipt.tree.0.clone()),
+        duration_ms: receipt.map(|receipt| receipt.duration_ms),
+        output_digest: receipt.map(|receipt| receipt.output_digest.clone()),
+        output: receipt.map(|receipt| receipt.output.clone()),
+        warm: receipt.map(|receipt| receipt.warm),
+        environment: receipt.and_then(|receipt| receipt.environment.clone()),
+        base_files: overlay.map(|overlay| overlay.files.clone()).unwrap_or_default(),
+        checked_tree: overlay.map(|overlay| overlay.tree.0.clone()),
+    }
+}
+
+/// Lists the open requests.
+pub(crate) fn request_rows(session: &Session) -> Vec<RequestRow> {
+    session
+        .open_requests()
+        .take(MAX_ITEMS)
+        .map(|one| request_row_with_commands(session, one))
+        .collect()
+}
+
+fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow {
+    let row = request_row(request);
+    let id = session.id.short();
+    let runs = session.current_launch().is_some_and(Launch::may_be_running);
+    let pane = session.spec.adopted.as_ref().and_then(|adopted| adopted.pane.as_ref());
+    let unseen = session.spec.adopted.is_some()
+        && request.asked.kind == RequestKind::Approval
+        && request.asked.subject.is_none();
+    let look = if runs { pane.map(attach_command) } else { None };
+    let commands = match (session.is_screen_only(request), &session.spec.adopted) {
+        (true, None) if runs => vec![format!("provost attach {id}")],
+        (true, None) if session.spec.agent.driver.has_protocol() => {
+            vec![format!("provost resume {id}")]
+        }
+        (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
+        (false, _) => {
+            let deny = row.can_be_denied().then(|| row.deny_command());
+            let look = if unseen { look } else { None };
+            [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
+        }
+    };
+    // Codex hides the subject of a request when its screen is too small.
+    let title = if unseen {
+        clip(&format!("{}; its pane does not show the subject", row.title))
+    } else {
+        row.title.clone()
+    };
+    RequestRow { title, commands, ..row }
+}
+
+/// Returns the command that shows an external agent's pane, if the pane is known.
+pub(crate) fn pane_command(session: &Session) -> Option<String> {
+    session.spec.adopted.as_ref()?.pane.as_ref().map(attach_command)
+}
+
+/// Returns the command that shows an external agent's pane.
+fn attach_command(pane: &TmuxPane) -> String {
+    format!("tmux -S {} attach -t {}", shell_quote(&pane.socket), shell_quote(&pane.id))
+}
+
+fn request_row(request: &Request) -> RequestRow {
+    RequestRow {
+        id: request.id.to_string(),
+        revision: request.revision,
+        kind: request.asked.kind.as_str().to_owned(),
+        blocking: request.asked.waiting == BlockingMode::Blocking,
+        title: clip(&request.asked.title),
+        questions: request
+            .asked
+            .questions
+            .iter()
+            .take(MAX_ITEMS)
+            .map(|question| QuestionRow {
+                id: question.id.clone(),
+                header: clip(&question.header),
+                question: clip(&question.question),
+                options: question
+                    .options
+                    .iter()
+                    .take(MAX_ITEMS)
+                    .map(|one| clip(&one.label))
+                    .collect(),
+                descriptions: question
+                    .options
+                    .iter()
+                    .take(MAX_ITEMS)
+                    .map(|one| clip(&one.description))
+                    .collect(),
+                only_options: question.only_options,
+                secret: question.secret,
+            })
+            .collect(),
+        subject: request.asked.subject.as_deref().map(subject_row),
+        asked_at: request.at.wall_ms,
+        commands: Vec::new(),
+    }
+}
+
+fn subject_row(subject: &ApprovalSubject) -> SubjectRow {
+    let part = |text: &Option<String>| text.as_deref().map(clip);
+    SubjectRow {
+        command: part(&subject.command),
+        cwd: part(&subject.cwd),
+        reason: part(&subject.reason),
+        paths: subject.paths.iter().take(MAX_ITEMS).map(|path| clip(path)).collect(),
+        diff: part(&subject.diff),
+        network: part(&subject.network),
+        guessed_by: subject.guessed_by.map(|by| by.as_str().to_owned()),
+    }
+}
+
+fn limited_row(limited: &LimitWait) -> LimitWaitRow {
+    let wait = limited.until_mono_ms.saturating_sub(limited.since.mono_ms);
+    let until = limited.since.wall_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
+    LimitWaitRow { until, detail: clip(&limited.detail) }
+}
+
+fn claim_row(claim: &Claim) -> ClaimRow {
+    ClaimRow {
+        claim: claim.kind.as_str().to_owned(),
+        source: claim.source.as_str().to_owned(),
+        text: claim.text.as_deref().map(clip),
+        at: claim.at.wall_ms,
+    }
+}
+
+fn launch_row(launch: &Launch) -> LaunchRow {
+    let (phase, pid) = match &launch.phase {
+        LaunchPhase::Owed => ("owed", None),
+        LaunchPhase::Running { child, .. } => ("running", child.as_ref().map(|child| child.pid)),
+        LaunchPhase::Ended { .. } => ("ended", None),
+        LaunchPhase::Unobserved { .. } => ("unobserved", None),
+        LaunchPhase::Failed { .. } => ("failed", None),
+    };
+    let step = |step| match step {
+        StopStep::Interrupt => "interrupt",
+        StopStep::Terminate => "terminate",
+        StopStep::Kill => "kill",
+        StopStep::GivenUp => "given_up",
+    };
+    LaunchRow {
+        id: launch.id.to_string(),
+        phase: phase.to_owned(),
+        pid,
+        attempt: launch.attempt,
+        stop: launch.stop.map(|stop| step(stop.step).to_owned()),
+        leftovers: launch.gone.map(|gone| gone.leftovers),
+    }
+}
+
+/// Returns why a message waits, if that is known.
+fn wait_reason(session: &Session, message: &AgentMessage) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
+    let typed = session.spec.agent.driver.has_terminal();
+    let held_back = || session.input_blocked(launch, message).map(|why| why.describe().to_owned());
+    message.unproved.clone().or_else(|| typed.then(held_back).flatten())
+}
+
+fn message_row(session: &Session, message: &AgentMessage) -> MessageRow {
+    let kind = match message.kind {
+        AgentMessageKind::Instruction => "instruction",
+        AgentMessageKind::Steer => "steer",
+        AgentMessageKind::Rework => "rework",
+        AgentMessageKind::ResultWanted => "result_wanted",
+        AgentMessageKind::Answer => "answer",
+        AgentMessageKind::Returned => "returned",
+        AgentMessageKind::Continue => "continue",
+        AgentMessageKind::Nudge => "nudge",
+        AgentMessageKind::Interrupt => "interrupt",
+        AgentMessageKind::Compact => "compact",
+    };
+    let (fate, reason) = match &message.fate {
+        DeliveryStatus::Queued => ("queued", wait_reason(session, message)),
+        DeliveryStatus::Delivered { .. } => ("delivered", None),
+        DeliveryStatus::Undeliverable { reason } => ("undeliverable", Some(reason.clone())),
+    };
+    MessageRow { key: message.key.clone(), kind: kind.to_owned(), fate: fate.to_owned(), reason }
+}
+
+fn fact_row(fact: &Fact) -> FactRow {
+    let kind = match fact.kind {
+        FactKind::Branch => "branch",
+        FactKind::Pr => "pr",
+        FactKind::Artifact => "artifact",
+    };
+    FactRow { fact: kind.to_owned(), value: clip(&fact.value), at: fact.at.wall_ms }
+}
+
+fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
+    let attempt = session.attempt();
+    let resolved = attempt.resolutions.last().map(|resolution| resolution.because.clone());
+    let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
+    let superseded = attempt.superseded.then(|| "a newer instruction came first".to_owned());
+    let decided = resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded);
+    let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
+    let asked = session.awaits_user().then(|| INTERRUPTED.to_owned()).or(asked);
+    let dismissed = session.dismissed.as_ref().map(|dismissed| dismissed.because.clone());
+    let decided = decided.or(dismissed);
+    // A crash is a reason of its own, whatever the checks found.
+    let refuted = || if cause == Some(Cause::Crash) { None } else { describe_refutation(session) };
+    let answer = || if attempt.is_sealed() { None } else { describe_waiting_answer(session) };
+    let held = decided
+        .or_else(refuted)
+        .or_else(|| describe_shortage(session))
+        .or_else(|| describe_full_disk(session))
+        .or_else(answer);
+    held.or(asked).as_deref().map(clip)
+}
+
+/// Describes why an answer could not be typed yet.
+fn describe_waiting_answer(session: &Session) -> Option<String> {
+    let message = session.untyped_answer()?;
+    let request = message.request.map(|request| format!("q{} ", request.no)).unwrap_or_default();
+    let why = wait_reason(session, message).unwrap_or_else(|| "it is being typed".to_owned());
+    Some(format!("the answer to {request}waits: {why}"))
+}
+
+/// Describes the resource that an effect waits for.
+fn effect_wait_row(wait: &EffectWait) -> ShortageRow {
+    ShortageRow {
+        effect: Some(wait.effect.clone()),
+        since: Some(wait.since.wall_ms),
+        tries: wait.tries,
+        ..shortage_row(&wait.shortage)
+    }
+}
+
+pub(crate) fn shortage_row(shortage: &Shortage) -> ShortageRow {
+    ShortageRow {
+        resource: shortage.resource.as_str().to_owned(),
+        detail: clip(&shortage.detail),
+        effect: None,
+        since: None,
+        tries: 0,
+        waiting: 0,
+    }
+}
+
+/// Describes the resource that an effect waits for, as text.
+fn describe_shortage(session: &Session) -> Option<String> {
+    let EffectWait { shortage, tries, .. } = session.longest_wait()?;
+    let tries = if *tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
+    let name = shortage.resource.name();
+    Some(format!("waiting for {name} after {tries}: {}", shortage.detail))
+}
+
+/// Describes the full disk that blocks the agent.
+fn describe_full_disk(session: &Session) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
+    let dir = launch.no_room.as_deref()?;
+    Some(format!("the disk of {dir} is full: free some space and it resumes by itself"))
+}
+
+/// Describes what refuted the work.
+fn describe_refutation(session: &Session) -> Option<String> {
+    match session.verification() {
+        Verification::Failed(refuted) => Some(refuted.describe()),
+        Verification::None | Verification::Passed(_) => None,
+    }
+}
+
+/// Truncates a text that is too long for a row, at a character boundary.
+pub(crate) fn clip(text: &str) -> String {
+    clip_to(text, MAX_TEXT_BYTES)
+}
+
+pub(crate) fn clip_to(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… ({} bytes)", &text[..end], text.len())
+}
+
+/// The newest items, in their order.
+pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
+    all[all.len().saturating_sub(MAX_ITEMS)..].iter()
+}
+
+/// Describes why the changes in a worktree are not on its branch.
+fn describe_uncommitted(session: &Session) -> Option<String> {
+    let reason = session.attempt().verifying.failed.as_ref();
+    if !session.spec.checks.is_empty() {
+        return None;
+    }
+    let reason = reason?;
+    match &session.spec.work {
+        WorkLocation::Worktree { path, .. } => {
+            Some(clip(&format!("not committed: {reason}; the files are in {path}")))
+        }
+        WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
+    }
+}
+
+/// Describes the caveats of the verified commit.
+pub(crate) fn describe_caveats(caveats: &Caveats) -> Vec<String> {
+    let strayed = caveats.kept_at.as_ref().map(|kept_at| {
+        format!("the session's branch does not have the verified commit, which is at {kept_at}")
+    });
+    let left_out = (!caveats.left_out.is_empty()).then(|| {
+        let paths = caveats.left_out.join(", ");
+        format!("not in the committed tree, although not ignored: {paths}")
+    });
+    let protected = (!caveats.protected.is_empty()).then(|| {
+        let paths = caveats.protected.join(", ");
+        format!(
+            "the work changed files that affect the checks or widen permissions; it was checked with the base version of: {paths}"
+        )
+    });
+    strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
+}
+
+/// Describes the approvals whose real outcome differs from the recorded answer.
+fn describe_contradictions(session: &Session) -> Vec<String> {
+    let told = session.contradicted_requests().take(MAX_ITEMS).map(|request| {
+        let (no, title) = (request.id.no, &request.asked.title);
+        match request.otherwise {
+            Some(true) => format!(
+                "q{no} was denied here but carried out, so another answer came first: {title}"
+            ),
+            Some(false) | None => format!(
+                "q{no} was approved here but declined, so another answer came first: {title}"
+            ),
+        }
+    });
+    told.map(|warning| clip(&warning)).collect()
+}
+
+fn worktree_row(session: &Session) -> Option<WorktreeRow> {
+    match &session.spec.work {
+        WorkLocation::Worktree { path, branch, .. } => Some(WorktreeRow {
+            path: path.clone(),
+            branch: branch.clone(),
+            removed: session.work == WorkState::Removed,
+        }),
+        WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
+    }
+}
+
+fn is_suspended(launch: &Launch) -> bool {
+    launch.watch.suspended && launch.may_be_running()
+}
+
+fn rule_text(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Resolved => "the operator resolved it",
+        Rule::Cancelled => "the operator cancelled it",
+        Rule::Stopped => "Provost stopped it",
+        Rule::Request => "a request of the agent is open and blocks it",
+        Rule::Superseded => "a newer instruction came first",
+        Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
+        Rule::Ended => "you stopped it, and it had claimed no end",
+        Rule::Verifying => "an end was reached; a check is pending or running",
+        Rule::MovingTree => "the tree kept changing while it was verified",
+        Rule::L1 => "it claimed completion and is still active",
+        Rule::L2 => "it claimed completion and the checks passed",
+        Rule::L3 => "it claimed completion, the checks failed and it is still there",
+        Rule::L4 => "it claimed completion; no check was configured",
+        Rule::L5 => "it claimed failure and is still active",
+        Rule::L6 => "it claimed failure, yet the checks passed",
+        Rule::L7 => "it claimed failure",
+        Rule::L8 => "it asked for input and then continued by itself",
+        Rule::L9 => "it claimed to need input",
+        Rule::L10 => "its turn is open and it was heard within the window",
+        Rule::L11 => "its turn is over and it claimed nothing",
+        Rule::L12 => "it is alive, its turn is open, and it is silent past the window",
+        Rule::L13 => "it cannot be observed, and it is silent",
+        Rule::X1 => "it claimed completion, ended, and the checks passed",
+        Rule::X2 => "it claimed completion and ended, but the checks failed",
+        Rule::X3 => "it claimed completion and ended; no check was configured",
+        Rule::X4 => "it claimed completion but crashed, and no check was configured",
+        Rule::X5 => "it claimed failure and ended",
+        Rule::X6 => "it claimed failure and ended, yet the checks passed",
+        Rule::X7 => "it ended while it needed input; the answer restarts it",
+        Rule::X8 => "it crashed while it needed input; the question is kept",
+        Rule::X9 => "it crashed while it needed input, yet the checks passed",
+        Rule::X10 => "it crashed and had claimed no end",
+        Rule::X11 => "it crashed and had claimed no end, yet the checks passed",
+        Rule::X12 => "it ended cleanly and claimed nothing, though the checks passed",
+        Rule::X13 => "it ended cleanly, claimed nothing, and the checks failed",
+        Rule::X14 => "it exited cleanly but never reported success",
+    }
+}

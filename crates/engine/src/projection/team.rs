@@ -1,0 +1,586 @@
+//! A team's projection.
+
+use provost_api::{
+    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
+    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
+    RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
+};
+use provost_core::{
+    ids::SessionId,
+    session::Session,
+    team::{
+        AuditedWork, CheckPurpose, CheckRequested, Communication, CriteriaDraft, Criterion,
+        CriterionEvidence, CriterionJudged, CriterionProposed, CriterionState, Event, FailedCheck,
+        FinishBlocker, Loop, LoopEnd, LoopProof, LoopRequirement, ManagerMove, MemberOrdered,
+        MemberRole, MessageLease, MessageStatus, ProvostInvocation, ShownEvidence, Team, TeamActor,
+        TeamCommandLines, TeamMember, TeamMessage, TeamPhase, WorkChallenge, format_message,
+        visible,
+    },
+    time::Moment,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    hints,
+    projection::session::{clip, clip_to},
+};
+
+/// The longest text of a field that a row may have many of.
+const MAX_SHORT_BYTES: usize = 300;
+
+/// The maximum number of members in the row that the ledger stores with every change: a row has a
+/// size limit, and a team with thousands of members must be listable. A request for the team
+/// returns all.
+const MAX_LISTED: usize = 100;
+
+/// Serializes the row for the ledger.
+pub(crate) fn to_json(task: &Team) -> String {
+    row_json(&build_row(task, &ProvostInvocation::default(), &TeamActor::Operator, MAX_LISTED))
+}
+
+/// Serializes a row.
+pub(crate) fn row_json(row: &impl Serialize) -> String {
+    serde_json::to_string(row).expect("a row has string keys only")
+}
+
+/// Builds the row of a team, with commands for an operator who has Provost on the path.
+pub fn row(task: &Team) -> TeamRow {
+    build_row(task, &ProvostInvocation::default(), &TeamActor::Operator, usize::MAX)
+}
+
+fn build_row(task: &Team, caller: &ProvostInvocation, who: &TeamActor, most: usize) -> TeamRow {
+    let spec = &task.spec;
+    let counts = task.messages.counts().into_iter();
+    TeamRow {
+        id: task.id.to_string(),
+        name: spec.name.clone(),
+        goal: clip(&spec.goal),
+        summary: spec.summary.as_deref().map(clip),
+        project: spec.project.clone(),
+        cwd: spec.cwd.clone(),
+        checks: spec.checks.clone(),
+        state: task.phase.as_str().to_owned(),
+        terminal: task.phase.is_over(),
+        because: phase_reason(&task.phase).map(clip),
+        since: task.since.wall_ms,
+        opened_at: task.opened.wall_ms,
+        members: task.members.iter().take(most).map(|one| member_row(task, one, caller)).collect(),
+        messages: counts.map(|(stands, count)| (stands.as_str().to_owned(), count)).collect(),
+        for_operator: task.messages.for_operator(),
+        criteria: task.criteria.iter().map(|one| criterion_row(task, one)).collect(),
+        awaits_consent: task.commands_awaiting_consent().into_iter().map(str::to_owned).collect(),
+        loop_row: task.looped.as_ref().map(|looped| loop_row(task, looped)),
+        mode: task.config.mode.as_str().to_owned(),
+        revision: task.config.revision,
+        config: json!(task.config),
+        moves: move_rows(task),
+        blockers: blocker_rows(task, caller, who, |_| None),
+        allowed: task.allowed.iter().map(|one| blocker_row(task, one, caller, who)).collect(),
+        being_audited: task.audit.is_some(),
+        audited: audited_row(task),
+        policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
+    }
+}
+
+/// Builds the short row of a team: only its identity and state.
+pub(crate) fn head_row(task: &Team) -> TeamHeadRow {
+    TeamHeadRow {
+        id: task.id.to_string(),
+        name: task.spec.name.clone(),
+        state: task.phase.as_str().to_owned(),
+        terminal: task.phase.is_over(),
+    }
+}
+
+/// Builds the row of a team for a caller, with commands that name Provost as the caller does, and
+/// with the state of its members' sessions. `look` returns a session's current state.
+pub fn row_for<'s>(
+    task: &Team,
+    caller: &ProvostInvocation,
+    who: &TeamActor,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> TeamRow {
+    let mut row = build_row(task, caller, who, usize::MAX);
+    row.blockers = blocker_rows(task, caller, who, &look);
+    for (member, shown) in task.members.iter().zip(&mut row.members) {
+        if let Some(session) = member.session.and_then(&look) {
+            let judged = session.judgement();
+            shown.state = Some(judged.state.word().to_owned());
+            shown.cause = judged.cause.map(|cause| cause.word().to_owned());
+            shown.branch = session.spec.work.branch().map(str::to_owned);
+        }
+    }
+    if let Some(looped) = &mut row.loop_row {
+        looped.tokens_used = worker_tokens(task, look);
+    }
+    row
+}
+
+/// Returns the tokens that the workers of a team used. Only workers with a session count.
+pub(crate) fn worker_tokens<'s>(
+    task: &Team,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<u64> {
+    let sessions =
+        task.bound(MemberRole::Worker).filter_map(|worker| worker.session).filter_map(look);
+    let used: Vec<u64> = sessions.map(|session| session.usage.total()).collect();
+    (!used.is_empty()).then(|| used.iter().sum())
+}
+
+/// Returns the work that was last audited. `None` if it could not be committed.
+pub(crate) fn audited_row(task: &Team) -> Option<AuditedWorkRow> {
+    let AuditedWork { worker, tree } = task.audited.clone()?;
+    let tree = Some(tree.0).filter(|tree| !tree.is_empty())?;
+    Some(AuditedWorkRow { worker, tree })
+}
+
+/// The number of newest moves shown.
+const MOVES_SHOWN: usize = 5;
+
+fn move_rows(task: &Team) -> Vec<MoveRow> {
+    let newest = task.moves.iter().skip(task.moves.len().saturating_sub(MOVES_SHOWN));
+    let row = |one: &ManagerMove| MoveRow {
+        kind: one.kind.as_str().to_owned(),
+        because: clip_to(&one.because, MAX_SHORT_BYTES),
+        by: one.by.clone(),
+        at: one.at.wall_ms,
+        used: one.used,
+    };
+    newest.map(row).collect()
+}
+
+fn phase_reason(phase: &TeamPhase) -> Option<&str> {
+    match phase {
+        TeamPhase::Open | TeamPhase::Active => None,
+        TeamPhase::Paused { because }
+        | TeamPhase::Done { because }
+        | TeamPhase::Failed { because }
+        | TeamPhase::Cancelled { because } => Some(because),
+    }
+}
+
+/// Lists the blockers of a team's completion, for users and agents alike.
+pub(crate) fn blocker_rows<'s>(
+    task: &Team,
+    caller: &ProvostInvocation,
+    who: &TeamActor,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Vec<BlockerRow> {
+    task.readiness(look).iter().map(|one| blocker_row(task, one, caller, who)).collect()
+}
+
+/// Describes one blocker, with the command that helps the caller.
+pub(crate) fn blocker_row(
+    task: &Team,
+    blocker: &FinishBlocker,
+    caller: &ProvostInvocation,
+    who: &TeamActor,
+) -> BlockerRow {
+    let hint = hints::hint_for_blocker(task, who, blocker);
+    let printed = blocker.failed_check().map(|(_, tail)| tail);
+    BlockerRow {
+        code: blocker.code().to_owned(),
+        text: clip_to(&blocker.to_string(), MAX_SHORT_BYTES),
+        printed: printed.map(visible).filter(|tail| !tail.is_empty()),
+        next: hint.as_deref().map(|hint| caller.rewrite_command(hint)),
+        hint,
+    }
+}
+
+fn member_row(task: &Team, member: &TeamMember, caller: &ProvostInvocation) -> MemberRow {
+    MemberRow {
+        name: member.name.clone(),
+        role: member.role.as_str().to_owned(),
+        session: member.session.map(|session| session.to_string()),
+        thread: member.labels.thread.clone(),
+        title: member.labels.title.clone(),
+        left: !member.is_bound(),
+        acknowledged_revision: member.acknowledged,
+        polled_at: None,
+        state: None,
+        cause: None,
+        branch: None,
+        communication: communication_row(task, member, caller),
+    }
+}
+
+/// Describes how a member receives its messages.
+pub(crate) fn communication_row(
+    task: &Team,
+    member: &TeamMember,
+    caller: &ProvostInvocation,
+) -> CommunicationRow {
+    crate::projection::session::communication_row(&Communication::for_member(task, member, caller))
+}
+
+fn commands<'a>(
+    task: &'a Team,
+    member: &'a str,
+    caller: &'a ProvostInvocation,
+) -> TeamCommandLines<'a> {
+    TeamCommandLines { caller, task, member: Some(member) }
+}
+
+pub(crate) fn criterion_row(task: &Team, criterion: &Criterion) -> CriterionRow {
+    let purpose = CheckPurpose::Criterion(criterion.no);
+    let check = criterion.needs.check().map(|check| check.command);
+    let needs = if check.is_some() { "verified" } else { "asserted" };
+    let evidence = match &criterion.state {
+        CriterionState::Satisfied { evidence } => Some(evidence),
+        CriterionState::Proposed
+        | CriterionState::Accepted
+        | CriterionState::Deferred { .. }
+        | CriterionState::Rejected { .. } => None,
+    };
+    CriterionRow {
+        no: criterion.no,
+        text: clip_to(&criterion.text, MAX_SHORT_BYTES),
+        state: criterion.state.as_str().to_owned(),
+        source: criterion.source.as_str().to_owned(),
+        rationale: criterion.rationale.as_deref().map(|text| clip_to(text, MAX_SHORT_BYTES)),
+        needs: needs.to_owned(),
+        check,
+        receipt: evidence.map(|evidence| evidence.as_str().to_owned()),
+        evidence: evidence.map(describe_evidence),
+        being_checked: task.is_being_checked(&purpose),
+        failed: task.failed_check(&purpose).map(failed_check_row),
+    }
+}
+
+fn failed_check_row(failed: &FailedCheck) -> FailedCheckRow {
+    let receipt = &failed.receipt;
+    FailedCheckRow {
+        command: receipt.command.clone(),
+        end: clip_to(&receipt.end.summary(), MAX_SHORT_BYTES),
+        worker: failed.worker.clone(),
+        tree: receipt.tree.0.clone(),
+        output: receipt.output.clone(),
+    }
+}
+
+/// Describes the criteria drafted from a text. `task` is in the state before any of them was
+/// proposed.
+pub(crate) fn draft_row(task: &Team, draft: &CriteriaDraft, dry_run: bool) -> DraftRow {
+    let numbers = (task.criteria.len() + 1..).map(|no| (!dry_run).then_some(no));
+    let proposed = draft.drafted.iter().zip(numbers);
+    let left_out = draft.left_out.iter();
+    DraftRow {
+        source: draft.source.as_str().to_owned(),
+        rationale: draft.rationale.clone(),
+        proposed: proposed
+            .map(|(text, no)| DraftedRow {
+                no: no.and_then(|no| u32::try_from(no).ok()),
+                text: text.clone(),
+            })
+            .collect(),
+        left_out: left_out
+            .map(|(text, why)| RejectedItemRow {
+                text: clip_to(&visible(text), MAX_SHORT_BYTES),
+                why: why.as_str().to_owned(),
+            })
+            .collect(),
+        more_left_out: draft.more,
+        dry_run,
+    }
+}
+
+fn describe_evidence(evidence: &CriterionEvidence) -> String {
+    match evidence {
+        CriterionEvidence::Asserted { text, by } => {
+            clip_to(&format!("{by}: {text}"), MAX_SHORT_BYTES)
+        }
+        CriterionEvidence::Verified(receipt) => {
+            format!("`{}` passed on tree {}", receipt.command, receipt.tree.0)
+        }
+    }
+}
+
+/// Builds the row of a loop.
+pub fn loop_row(task: &Team, looped: &Loop) -> LoopRow {
+    let template = &looped.template;
+    let iteration = looped.iteration;
+    let of = |name: &String| CheckPurpose::Evidence { iteration, name: name.clone() };
+    let names = evidence_names(&template.evidence);
+    let not_passed =
+        |name: &String| Some((name.clone(), failed_check_row(task.failed_check(&of(name))?)));
+    LoopRow {
+        template: template.name.clone(),
+        iteration,
+        max: template.max,
+        cleanup: template.clean_up.as_str().to_owned(),
+        being_checked: names
+            .iter()
+            .filter(|name| task.is_being_checked(&of(name)))
+            .cloned()
+            .collect(),
+        failed: names.iter().filter_map(not_passed).collect(),
+        evidence: names,
+        shown: looped.shown.keys().cloned().collect(),
+        verified: looped
+            .shown
+            .iter()
+            .filter_map(|(name, shown)| verified_evidence(name, shown))
+            .collect(),
+        asserted: looped
+            .shown
+            .iter()
+            .filter_map(|(name, shown)| asserted_evidence(looped, name, shown))
+            .collect(),
+        missing: looped.missing_evidence(),
+        plateau: template.plateau,
+        tokens: template.tokens,
+        tokens_used: None,
+        backlog: task.messages.iter().filter(|one| one.standing == MessageStatus::Stored).count(),
+        asked: looped.asked,
+        advances: looped
+            .passed
+            .iter()
+            .map(|passed| AdvanceRow {
+                to: passed.iteration + 1,
+                message: passed.message,
+                consumer: passed.consumer.clone(),
+                at: passed.at.wall_ms,
+            })
+            .collect(),
+        refusals: looped.refusals,
+        last_refusal: looped.last_refusal.clone(),
+        ended: looped.ended.as_ref().map(|end| loop_end_name(end).to_owned()),
+        recommendation: recommendation(task, looped),
+        tools: template.tools.clone(),
+    }
+}
+
+/// Describes evidence that Provost itself verified.
+fn verified_evidence(name: &str, shown: &ShownEvidence) -> Option<(String, String)> {
+    let text = match shown {
+        ShownEvidence::Evidence(evidence @ CriterionEvidence::Verified(_)) => {
+            describe_evidence(evidence)
+        }
+        ShownEvidence::Pictures(compared) => compared.describe(),
+        ShownEvidence::Evidence(CriterionEvidence::Asserted { .. })
+        | ShownEvidence::Attack(_)
+        | ShownEvidence::Artifact(_) => {
+            return None;
+        }
+    };
+    Some((name.to_owned(), text))
+}
+
+/// Describes evidence that is only asserted, and by whom. Challenges and artifacts are asserted,
+/// too.
+fn asserted_evidence(
+    looped: &Loop,
+    name: &str,
+    shown: &ShownEvidence,
+) -> Option<(String, AssertedRow)> {
+    let by = || Some(looped.shown_by.get(name)?.name().to_owned());
+    let (by, text) = match shown {
+        ShownEvidence::Evidence(CriterionEvidence::Asserted { text, by }) => {
+            (by.clone(), text.clone())
+        }
+        ShownEvidence::Attack(WorkChallenge { failure_mode, check, result }) => {
+            (by()?, format!("{failure_mode}; {check}; {result}"))
+        }
+        ShownEvidence::Artifact(fields) => {
+            let fields = fields.iter().map(|(field, value)| format!("{field}: {value}"));
+            (by()?, fields.collect::<Vec<_>>().join("; "))
+        }
+        ShownEvidence::Evidence(CriterionEvidence::Verified(_)) | ShownEvidence::Pictures(_) => {
+            return None;
+        }
+    };
+    Some((name.to_owned(), AssertedRow { by, text: clip_to(&text, MAX_SHORT_BYTES) }))
+}
+
+fn evidence_names(evidence: &[LoopRequirement]) -> Vec<String> {
+    evidence.iter().map(|required| required.name.clone()).collect()
+}
+
+fn loop_end_name(end: &LoopEnd) -> &'static str {
+    match end {
+        LoopEnd::Finished => "finished",
+        LoopEnd::Stopped { .. } => "stopped",
+        LoopEnd::Plateau { .. } => "plateau",
+        LoopEnd::Budget { .. } => "budget",
+    }
+}
+
+fn recommendation(task: &Team, looped: &Loop) -> String {
+    let missing = looped.missing_evidence();
+    match (&looped.ended, looped.asked) {
+        _ if task.phase.is_over() => format!("the team is {}", task.phase.as_str()),
+        (Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }), _) => {
+            "the loop gave up: stop it with a reason, or start another".to_owned()
+        }
+        (Some(_), _) if looped.is_dropped() => {
+            "the operator's loop was stopped: the operator finishes the team, or starts another loop"
+                .to_owned()
+        }
+        (Some(LoopEnd::Finished | LoopEnd::Stopped { .. }), _) => {
+            "the loop has ended: finish the team, or start another loop".to_owned()
+        }
+        (None, Some(message)) => match worker_being_compacted(task, looped, message) {
+            Some(worker) => {
+                format!("message {message} waits until the conversation of {worker} is compacted")
+            }
+            None => format!("message {message} waits to be accepted"),
+        },
+        (None, None) if !missing.is_empty() => format!("show {}", missing.join(", ")),
+        (None, None) if looped.iteration >= looped.template.max => {
+            "this was the last iteration: finish the team".to_owned()
+        }
+        (None, None) => format!("ask for iteration {}, or finish", looped.iteration + 1),
+    }
+}
+
+/// Returns the worker whose conversation is being compacted before it gets a message.
+fn worker_being_compacted<'t>(task: &'t Team, looped: &Loop, message: u32) -> Option<&'t str> {
+    let under_way = looped.compactions.is_some() && looped.cleaned_for == Some(message);
+    let waits =
+        task.message(message).filter(|one| under_way && one.standing == MessageStatus::Stored)?;
+    Some(waits.to.name())
+}
+
+/// Builds the row of a message for the member that it was offered to.
+pub fn item_row(
+    task: &Team,
+    message: &TeamMessage,
+    lease: &MessageLease,
+    caller: &ProvostInvocation,
+    wall_of: impl Fn(u64) -> i64,
+) -> InboxItemRow {
+    let commands = commands(task, &lease.consumer, caller);
+    InboxItemRow {
+        task: task.id.to_string(),
+        no: message.no,
+        lease: lease.no,
+        offer_until: lease.until_ms.map(wall_of),
+        lease_until: None,
+        kind: message.kind.as_str().to_owned(),
+        key: message.key.clone(),
+        correlation: message.correlation.clone(),
+        from: message.from.name().to_owned(),
+        channel: message.channel.as_str().to_owned(),
+        trust: message.trust.as_str().to_owned(),
+        redelivered: message.redelivered,
+        text: message.text.clone(),
+        envelope: format_message(task, message, caller),
+        loop_terms: continuation_row(task, message),
+        accept_command: Some(commands.accept(message.no, lease.no).to_string()),
+        acknowledge_command: commands.acknowledge(message.no, lease.no).to_string(),
+    }
+}
+
+fn continuation_row(task: &Team, message: &TeamMessage) -> Option<ContinuationRow> {
+    let (iteration, looped) = message.iteration.zip(task.looped.as_ref())?;
+    let template = &looped.template;
+    let artifact =
+        |required: &&LoopRequirement| matches!(required.proof, LoopProof::Artifact { .. });
+    let artifacts = template.evidence.iter().filter(artifact);
+    Some(ContinuationRow {
+        template: template.name.clone(),
+        iteration,
+        max: template.max,
+        cleanup: template.clean_up.as_str().to_owned(),
+        evidence: evidence_names(&template.evidence),
+        artifacts: artifacts.map(|required| required.name.clone()).collect(),
+        tools: template.tools.clone(),
+    })
+}
+
+/// Builds the row of a message in a list.
+pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
+    let reason = match &message.standing {
+        MessageStatus::Dead { reason } => Some(reason.as_str()),
+        MessageStatus::Cancelled { because } => Some(because.as_str()),
+        MessageStatus::Stored
+        | MessageStatus::Offered(_)
+        | MessageStatus::Accepted(_)
+        | MessageStatus::Acknowledged { .. }
+        | MessageStatus::Expired => None,
+    };
+    TeamMessageRow {
+        no: message.no,
+        key: message.key.clone(),
+        correlation: message.correlation.clone(),
+        from: message.from.name().to_owned(),
+        to: message.to.name().to_owned(),
+        kind: message.kind.as_str().to_owned(),
+        channel: message.channel.as_str().to_owned(),
+        trust: message.trust.as_str().to_owned(),
+        priority: message.priority.as_str().to_owned(),
+        expires_at: message.expires_ms.map(|at| wall_time(message.stored, at)),
+        iteration: message.iteration,
+        standing: message.standing.as_str().to_owned(),
+        reason: reason.map(clip),
+        consumer: message.standing.lease().map(|lease| lease.consumer.clone()),
+        offers: message.offers,
+        stored_at: message.stored.wall_ms,
+        text: clip(&message.text),
+    }
+}
+
+/// Converts a monotonic time to wall time, relative to a known moment.
+pub(crate) fn wall_time(known: Moment, mono_ms: u64) -> i64 {
+    let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
+    known.wall_ms.saturating_add(ahead)
+}
+
+/// Returns the message that an event changed.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no message")]
+fn changed_message(event: &Event) -> Option<u32> {
+    match event {
+        Event::MessageStored(e) => Some(e.no),
+        Event::MessageAccepted(e) => Some(e.no),
+        Event::MessageAcknowledged(e) => Some(e.no),
+        Event::MessageReturned(e) => Some(e.no),
+        Event::MessageCancelled(e) => Some(e.no),
+        Event::MessageDead(e) => Some(e.no),
+        Event::MessageRequeued(e) => Some(e.no),
+        _ => None,
+    }
+}
+
+/// Whether an event changed a message and nothing else of its team. A message that requests an
+/// iteration belongs to a loop, too.
+pub(crate) fn is_message_event(event: &Event) -> bool {
+    let asks = matches!(event, Event::MessageStored(stored) if stored.iteration.is_some());
+    changed_message(event).is_some() && !asks
+}
+
+/// The row that an event changed.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum ChangedRow {
+    Message(Box<TeamMessageRow>),
+    Criterion(Box<CriterionRow>),
+    Notified { member: String, what: &'static str },
+    Number(u32),
+}
+
+/// Returns the row that an event changed.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
+pub(crate) fn changed_row(task: &Team, event: &Event) -> Option<(&'static str, ChangedRow)> {
+    if let Some(no) = changed_message(event) {
+        return task
+            .message(no)
+            .map(|one| ("message", ChangedRow::Message(Box::new(message_row(one)))));
+    }
+    match event {
+        Event::CriterionProposed(CriterionProposed { no, .. })
+        | Event::CriterionJudged(CriterionJudged { no, .. }) => {
+            let row = criterion_row(task, task.criterion(*no)?);
+            Some(("criterion", ChangedRow::Criterion(Box::new(row))))
+        }
+        Event::CheckRequested(CheckRequested { check }) => {
+            Some(("check", ChangedRow::Number(check.no)))
+        }
+        Event::CheckJoined(e) => Some(("check", ChangedRow::Number(e.no))),
+        Event::FinishRequested(e) => Some(("audit", ChangedRow::Number(e.no))),
+        Event::MemberOrdered(MemberOrdered { name, what, .. }) => {
+            Some(("told", ChangedRow::Notified { member: name.clone(), what: what.describe() }))
+        }
+        _ => None,
+    }
+}

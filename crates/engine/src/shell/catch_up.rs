@@ -1,0 +1,53 @@
+//! The launches that a new daemon observes before deadlines count again.
+
+use std::collections::BTreeSet;
+
+use provost_core::{ids::LaunchId, session::SessionCommand, time::Moment};
+
+use super::handle::EngineRequest;
+
+/// How much longer an answer may wait until its session was observed. The remains of a dead agent
+/// are ended first.
+const ANSWER_LATER_MS: u64 = 8_000;
+
+/// Launches that were not observed yet since the daemon started. Until then no deadline counts:
+/// events of the time without a daemon come before their deadlines.
+#[derive(Debug, Default)]
+pub(super) struct CatchUp {
+    pub(super) launches: BTreeSet<LaunchId>,
+    /// The last moment that was recorded before.
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+impl CatchUp {
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.launches.is_empty() || now.mono_ms >= self.until
+    }
+
+    /// Returns the moment from which answers are accepted even for launches that were not observed.
+    pub(super) fn answers_from(&self) -> u64 {
+        self.until.saturating_add(ANSWER_LATER_MS)
+    }
+
+    /// Whether this is an answer to a launch that was not observed yet.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
+    pub(super) fn is_early(&self, ask: &EngineRequest, now: Moment) -> bool {
+        match ask {
+            EngineRequest::SessionCommand {
+                command: SessionCommand::Answer { request, .. },
+                ..
+            } => {
+                let of_it = |launch: &LaunchId| launch.session == request.session;
+                now.mono_ms < self.answers_from() && self.launches.iter().any(of_it)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the moment up to which deadlines count.
+    pub(super) fn reached(&self, now: Moment) -> Moment {
+        let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
+        Moment { mono_ms, ..now }
+    }
+}

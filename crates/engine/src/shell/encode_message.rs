@@ -1,0 +1,62 @@
+//! Encodes messages to an agent in the form that its driver takes.
+
+use provost_core::{
+    ids::LaunchId,
+    request::RequestReply,
+    session::{self, AgentMessage, AgentMessageKind, Session},
+};
+use provost_drivers::{AgentInput, RequestAnswer};
+
+/// Returns the text of a message as it is typed into a pane.
+pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String {
+    |message| {
+        if message.kind == AgentMessageKind::Compact {
+            // A command to the agent's own composer, and meant as one.
+            session::pasteable_text(&message.text)
+        } else {
+            session::literal_text(session.spec.agent.driver, &message.text)
+        }
+    }
+}
+
+/// Encodes a message for the agent. `None` if its driver cannot express it.
+pub(super) fn encode_message(
+    session: &Session,
+    launch: LaunchId,
+    message: &AgentMessage,
+    reply: Option<&RequestReply>,
+) -> Option<Vec<u8>> {
+    let request = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
+    let answer = request.zip(reply).map(|(request, reply)| RequestAnswer {
+        asked: &request.asked,
+        reply,
+        live: request.launch == launch,
+    });
+    let (thread, key) = (session.thread.as_deref(), &*message.write_key());
+    if message.kind == AgentMessageKind::Interrupt {
+        let turn = session.launch(launch).and_then(|launch| launch.turn());
+        let interrupt = AgentInput::Interrupt { key, thread, turn };
+        return provost_drivers::encode(session.spec.agent.driver, &interrupt);
+    }
+    if let Some(returned) = &message.returned {
+        let said = AgentInput::ToolResult {
+            key,
+            native: &returned.native,
+            ok: returned.ok,
+            text: &message.text,
+            thread,
+            live: returned.launch == launch,
+            form: session.spec.agent.settings.result,
+        };
+        return provost_drivers::encode(session.spec.agent.driver, &said);
+    }
+    let saying = AgentInput::Message {
+        key,
+        kind: message.kind,
+        text: &message.text,
+        thread,
+        answer,
+        form: session.spec.agent.settings.result,
+    };
+    provost_drivers::encode(session.spec.agent.driver, &saying)
+}

@@ -1,0 +1,272 @@
+//! Idempotency keys: the same change gets the same reply, a different change is refused.
+//!
+//! Returning the first reply for a different change would hide that nothing was done.
+
+use provost_api::{ApiError, ErrorCode};
+use provost_core::{
+    ids::{SessionId, TeamId},
+    session::SessionSpec,
+    team::{Event, LoopTemplate, MemberRole, TeamCommand, TeamSpec},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    handle::EngineRequest,
+    owner::Owner,
+    team_requests::{self, TeamCaller, TeamRequest},
+};
+use crate::{board::BoardTransaction, projection, stream};
+
+/// Parts of a spec that are computed anew each time, from the daemon's environment or by discovery.
+const VOLATILE_PARTS: [&str; 1] = ["warnings"];
+
+impl Owner {
+    /// Returns the stored reply if the key was used for the same change.
+    pub(super) fn repeated_reply(
+        &self,
+        turn: &BoardTransaction<'_>,
+        ask: &EngineRequest,
+        reply: String,
+    ) -> Result<String, ApiError> {
+        if let EngineRequest::Team(TeamRequest::Command { command, by, .. }) = ask {
+            return self.repeated_team_reply(turn, by, command, &reply);
+        }
+        let told: Value = serde_json::from_str(&reply).unwrap_or_default();
+        let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
+        if let EngineRequest::Open { id, spec, .. } = ask {
+            let opened = before.and_then(|id| id.parse::<SessionId>().ok());
+            return match opened
+                .map(|opened| (opened, self.spec_differences(turn, opened, *id, spec)))
+            {
+                Some((opened, others)) if !others.is_empty() => {
+                    let what = format!("{opened}, opened with another {}", others.join(", "));
+                    Err(key_conflict(&what))
+                }
+                Some(_) | None => Ok(reply),
+            };
+        }
+        if let EngineRequest::Team(TeamRequest::Open { id, .. } | TeamRequest::Pair { id, .. }) =
+            ask
+        {
+            let opened = before.and_then(|id| id.parse::<TeamId>().ok());
+            let same = opened.is_none_or(|opened| self.is_same_opening(turn, opened, *id, ask));
+            return if same {
+                Ok(reply)
+            } else {
+                Err(key_conflict(&format!("another team, {}", before.unwrap_or_default())))
+            };
+        }
+        match self.session_of_request(ask).transpose()? {
+            Some(id) if before != Some(id.to_string().as_str()) => {
+                Err(key_conflict(before.unwrap_or("another session")))
+            }
+            Some(_) | None => Ok(reply),
+        }
+    }
+
+    /// Returns the stored reply to a change of a team, with the current rows of what it changed.
+    fn repeated_team_reply(
+        &self,
+        turn: &BoardTransaction<'_>,
+        by: &TeamCaller,
+        command: &TeamCommand,
+        kept: &str,
+    ) -> Result<String, ApiError> {
+        let kept: StoredReply = serde_json::from_str(kept)
+            .map_err(|why| ApiError::new(ErrorCode::Internal, format!("a stored reply: {why}")))?;
+        if kept.digest != digest(command) {
+            return Err(key_conflict("another change of this team"));
+        }
+        let mut reply = kept.reply;
+        let id = reply["task"]["id"].as_str().and_then(|id| id.parse::<TeamId>().ok());
+        let Some(task) = id.and_then(|id| turn.team(id)) else { return Ok(reply.to_string()) };
+        // The reply to a message has only the head of its team.
+        let whole = reply["task"].get("members").is_some();
+        reply["task"] = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
+            (true, Ok(who)) => json!(self.row_in_transaction(turn, task.id, &who)?),
+            (_, _) => json!(projection::team::head_row(task)),
+        };
+        let number = |row: &Value| row["no"].as_u64().and_then(|no| u32::try_from(no).ok());
+        if let Some(message) = number(&reply["message"]).and_then(|no| task.message(no)) {
+            reply["message"] = json!(projection::team::message_row(message));
+        }
+        if let Some(criterion) = number(&reply["criterion"]).and_then(|no| task.criterion(no)) {
+            reply["criterion"] = json!(projection::team::criterion_row(task, criterion));
+        }
+        Ok(reply.to_string())
+    }
+
+    /// Names the parts of a spec that differ from the one a session was opened with. Empty if that
+    /// session cannot be read any more: then only its reply is left.
+    fn spec_differences(
+        &self,
+        turn: &BoardTransaction<'_>,
+        opened: SessionId,
+        id: SessionId,
+        spec: &SessionSpec,
+    ) -> Vec<String> {
+        let loaded = turn.session(opened).map(|session| session.spec.clone());
+        match loaded.or_else(|| self.stored_spec(opened)) {
+            Some(before) => {
+                differences(&normalized_spec(&before, opened), &normalized_spec(spec, id))
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether a team was opened with the same members and terms. True if it cannot be read any
+    /// more: then only its reply is left.
+    fn is_same_opening(
+        &self,
+        turn: &BoardTransaction<'_>,
+        opened: TeamId,
+        id: TeamId,
+        ask: &EngineRequest,
+    ) -> bool {
+        use provost_ledger::ReadLedger as _;
+        let EngineRequest::Team(ask) = ask else { return true };
+        let mut opening = turn.opening_events(opened).cloned().peekable();
+        if opening.peek().is_some() {
+            return TeamTerms::from_events(opening).normalized(opened)
+                == TeamTerms::from_request(ask).normalized(id);
+        }
+        let Ok(records) = self.ledger.read_stream(&stream::team_stream_id(opened), 0) else {
+            return true;
+        };
+        let Some(first) = records.first().map(|record| record.at) else { return true };
+        // A team is opened in one commit.
+        let own = records.iter().take_while(|record| record.at == first);
+        let events = own.filter_map(|one| Event::decode(&one.kind, one.v, &one.data).ok());
+        TeamTerms::from_events(events).normalized(opened)
+            == TeamTerms::from_request(ask).normalized(id)
+    }
+
+    fn stored_spec(&self, id: SessionId) -> Option<SessionSpec> {
+        use provost_ledger::ReadLedger as _;
+        let stream = stream::session_stream_id(id);
+        let records = self.ledger.read_stream(&stream, 0).ok()?;
+        stream::fold_session(&stream, None, &records).ok().map(|session| session.spec)
+    }
+}
+
+/// A stored reply to a change of a team, with a digest of the command.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredReply {
+    /// Identifies the command.
+    digest: String,
+    reply: Value,
+}
+
+/// Returns the text to store under the key of a change.
+pub(super) fn stored_reply(ask: &EngineRequest, reply: &str) -> String {
+    let EngineRequest::Team(TeamRequest::Command { command, .. }) = ask else {
+        return reply.to_owned();
+    };
+    let reply = serde_json::from_str(reply).unwrap_or_default();
+    json!(StoredReply { digest: digest(command), reply }).to_string()
+}
+
+/// Whether the stored text answers a change. A message that differs is compared by its team, which
+/// knows every message sent under the key.
+pub(super) fn is_answered_by(ask: &EngineRequest, kept: &str) -> bool {
+    let EngineRequest::Team(TeamRequest::Command { command, .. }) = ask else { return true };
+    let same =
+        serde_json::from_str::<StoredReply>(kept).is_ok_and(|kept| kept.digest == digest(command));
+    same || command.message_key().is_none()
+}
+
+/// Returns a digest that identifies a command.
+fn digest(command: &TeamCommand) -> String {
+    let command = serde_json::to_string(command).unwrap_or_default();
+    blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
+}
+
+/// The terms that identify the opening of a team.
+#[derive(Debug, Default, Serialize)]
+struct TeamTerms {
+    spec: Option<TeamSpec>,
+    members: Vec<(String, MemberRole)>,
+    criteria: Vec<String>,
+    template: Option<LoopTemplate>,
+}
+
+impl TeamTerms {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else opens a task")]
+    fn from_events(events: impl Iterator<Item = Event>) -> TeamTerms {
+        let mut terms = TeamTerms::default();
+        for event in events {
+            match event {
+                Event::TeamOpened(e) => terms.spec = Some(*e.spec),
+                Event::MemberBound(e) => terms.members.push((e.name, e.role)),
+                Event::CriterionProposed(e) => terms.criteria.push(e.text),
+                Event::LoopBegun(e) => terms.template = Some(*e.template),
+                _ => {}
+            }
+        }
+        terms
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else opens a task")]
+    fn from_request(ask: &TeamRequest) -> TeamTerms {
+        match ask {
+            TeamRequest::Open { spec, .. } => {
+                TeamTerms { spec: Some((**spec).clone()), ..TeamTerms::default() }
+            }
+            TeamRequest::Pair { pairing, .. } => TeamTerms {
+                spec: Some(pairing.spec.clone()),
+                members: pairing.members.iter().map(|one| (one.name.clone(), one.role)).collect(),
+                criteria: pairing.criteria.iter().map(|one| one.text.clone()).collect(),
+                template: pairing.template.as_deref().cloned(),
+            },
+            _ => TeamTerms::default(),
+        }
+    }
+
+    /// Serializes the terms without the name that was derived from the team's own id.
+    fn normalized(&self, id: TeamId) -> String {
+        serde_json::to_string(self).unwrap_or_default().replace(&id.short(), "ID")
+    }
+}
+
+fn key_conflict(what: &str) -> ApiError {
+    let message = format!("the key was already used for {what}; nothing was done");
+    ApiError::new(ErrorCode::Refused, message).next("use another --key")
+}
+
+/// Serializes a spec without the parts that differ on every request: names derived from the
+/// session's id.
+fn normalized_spec(spec: &SessionSpec, id: SessionId) -> Value {
+    let text = serde_json::to_string(spec).unwrap_or_default().replace(&id.short(), "ID");
+    let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+    if let Value::Object(parts) = &mut value {
+        parts.retain(|name, _| !VOLATILE_PARTS.contains(&name.as_str()));
+    }
+    // Names with a star were replaced by the daemon's variables of that time.
+    if let Some(Value::Object(agent)) = value.get_mut("agent") {
+        agent.remove("pass_env");
+        agent.remove("own_env");
+    }
+    value
+}
+
+/// Names the parts that differ, in the spec's terms.
+fn differences(before: &Value, now: &Value) -> Vec<String> {
+    let (Some(before), Some(now)) = (before.as_object(), now.as_object()) else {
+        return Vec::new();
+    };
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+    let differs = |name: &&String| before.get(*name) != now.get(*name);
+    names.filter(differs).map(|name| part_name(name).to_owned()).collect()
+}
+
+/// Returns the user-facing name of a part of a spec.
+fn part_name(part: &str) -> &str {
+    match part {
+        "agent" => "command",
+        "work" => "worktree",
+        "cwd" => "directory",
+        "bounds" => "limit",
+        other => other,
+    }
+}

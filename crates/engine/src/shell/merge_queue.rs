@@ -1,0 +1,315 @@
+//! The merge queue's work in git: merging finished tasks, fast-forwarding the run's branch, and
+//! moving the worktree of a conversation to the base of its next task.
+//!
+//! Each step can be repeated after a crash at any point, and finds what was already done. Merges
+//! carry the time at which the run was opened, so that the same merge is the same commit.
+
+use std::path::Path;
+
+use provost_core::{
+    ids::{CommitId, SessionId, TreeId},
+    plan::TaskId,
+    run::{BatchLink, MergeConflict, Run, RunCommand, TaskGraph, TaskState},
+    verdict::Snapshot,
+};
+use provost_git::{
+    BranchName, CommitMessage, FastForward, Git, Oid, Project, RefName, command, commit_merge,
+    create_branch, fast_forward, files_with_conflict_markers, have_common_ancestor, includes,
+    landing, merge as merge_commits, move_branch, parent_of, tree_of,
+};
+
+use super::{
+    landing::{describe_error, fast_forward_branch, parse_oid},
+    supervised_command::error_chain as chain_of,
+};
+
+/// Merges the waiting tasks onto the run's newest work, up to the batch size. A task that cannot be
+/// merged behind others is left for the next batch. Only a conflict with the newest work itself
+/// counts as one.
+pub(crate) fn merge_batch(git: &Git, run: &Run, batch: u32) -> RunCommand {
+    let merged =
+        QueueSite::of(git, run).map_err(MergeError::Queue).and_then(|site| site.merge_waiting());
+    match merged {
+        Ok(MergedBatch { onto, links, conflicts }) => {
+            RunCommand::BatchMerged { batch, onto, links, conflicts }
+        }
+        Err(MergeError::Task(task, reason)) => RunCommand::TaskUnmergeable { batch, task, reason },
+        Err(MergeError::Queue(reason)) => RunCommand::QueueFailed { batch, reason },
+    }
+}
+
+/// Fast-forwards the run's branch over the first `len` links of the batch.
+pub(crate) fn integrate_batch(git: &Git, run: &Run, batch: u32, len: usize) -> RunCommand {
+    match QueueSite::of(git, run).and_then(|site| site.integrate(len)) {
+        Ok(()) => RunCommand::Integrated { batch, len },
+        Err(reason) => RunCommand::QueueFailed { batch, reason },
+    }
+}
+
+/// Moves the worktree of a conversation to the base of its task.
+pub(crate) fn move_worktree(git: &Git, run: &Run, no: u32) -> RunCommand {
+    match QueueSite::of(git, run).and_then(|site| site.move_worktree(no)) {
+        Ok(()) => RunCommand::WorktreeMoved { no },
+        Err(reason) => RunCommand::WorktreeMoveFailed { no, reason },
+    }
+}
+
+/// The result of merging.
+struct MergedBatch {
+    onto: Snapshot,
+    links: Vec<BatchLink>,
+    conflicts: Vec<MergeConflict>,
+}
+
+/// Why nothing was merged.
+enum MergeError {
+    /// Git refuses the work of one task. All others continue without it.
+    Task(TaskId, String),
+    /// The repository or the machine is the obstacle.
+    Queue(String),
+}
+
+impl From<String> for MergeError {
+    fn from(reason: String) -> Self {
+        MergeError::Queue(reason)
+    }
+}
+
+/// Attributes a failure that was met with the work of a task to the task or to the queue.
+fn attribute_failure(id: &TaskId) -> impl Fn(landing::Error) -> MergeError + '_ {
+    |why| match why {
+        landing::Error::Git(command::Error::Failed { .. }) => {
+            MergeError::Task(id.clone(), describe_error(why))
+        }
+        landing::Error::Git(_)
+        | landing::Error::BranchExists { .. }
+        | landing::Error::NoBranch(_)
+        | landing::Error::Refused { .. }
+        | landing::Error::Busy { .. }
+        | landing::Error::Filtered { .. }
+        | landing::Error::NotUtf8(_)
+        | landing::Error::Message(_)
+        | landing::Error::Project(_) => MergeError::Queue(describe_error(why)),
+    }
+}
+
+/// The merges so far: the base, the merged works, and the newest commit.
+struct MergeChain {
+    onto: Oid,
+    works: Vec<Oid>,
+    tip: Option<Oid>,
+}
+
+/// The repository in which the tasks of one run are merged.
+struct QueueSite<'a> {
+    git: &'a Git,
+    run: &'a Run,
+    graph: &'a TaskGraph,
+    project: Project,
+}
+
+impl<'a> QueueSite<'a> {
+    fn of(git: &'a Git, run: &'a Run) -> Result<Self, String> {
+        let graph = run.graph.as_ref().ok_or("the run has no tasks")?;
+        let project =
+            Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain_of(&why))?;
+        Ok(QueueSite { git, run, graph, project })
+    }
+
+    fn merge_waiting(&self) -> Result<MergedBatch, MergeError> {
+        let onto = self.run.base().clone();
+        let mut chain = MergeChain { onto: parse_oid(&onto.commit)?, works: Vec::new(), tip: None };
+        let (mut links, mut conflicts) = (Vec::new(), Vec::new());
+        let size = usize::try_from(self.run.spec.planning.batch.max(1)).unwrap_or(1);
+        for id in &self.graph.queue.waiting {
+            if links.len() == size {
+                break;
+            }
+            let task = self.graph.task(id);
+            let task = task.ok_or_else(|| "a waiting task is not in the plan".to_owned())?;
+            if let Some(conflict) = self.unresolved_conflict(id, task)? {
+                conflicts.push(conflict);
+                continue;
+            }
+            let work = self.commit_to_merge(id, task)?;
+            match self.add_link(id, &mut chain, &work)? {
+                Ok(merge) => links.push(BatchLink { task: id.clone(), merge }),
+                Err((merge, files)) if links.is_empty() => {
+                    let (task, work) = (id.clone(), CommitId(work.to_string()));
+                    let onto = onto.commit.clone();
+                    conflicts.push(MergeConflict { task, work, onto, merge, files });
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(MergedBatch { onto, links, conflicts })
+    }
+
+    /// Merges one task behind the others. Only verified trees are on the branch's first-parent
+    /// line: each link has the newest work as its first parent, and everything that it merges as
+    /// the others.
+    fn add_link(
+        &self,
+        id: &TaskId,
+        chain: &mut MergeChain,
+        work: &Oid,
+    ) -> Result<Result<Snapshot, (Snapshot, Vec<String>)>, MergeError> {
+        let tip = chain.tip.clone().unwrap_or_else(|| chain.onto.clone());
+        let message = self.message(&format!("Merge task {id} of {}", self.run.spec.name), id);
+        let parent = parent_of(self.git, &self.project, work).map_err(|why| chain_of(&why))?;
+        let includes_tip =
+            includes(self.git, &self.project, work, &tip).map_err(attribute_failure(id))?;
+        let tree = if includes_tip {
+            // Nothing was done besides it: the merge has its tree, and its verdict holds.
+            tree_of(self.git, &self.project, work.as_str())
+                .map_err(|why| chain_of(&why))?
+                .ok_or_else(|| format!("the commit {work} has no tree"))?
+        } else {
+            let merge = |ours: &Oid, theirs: &Oid| {
+                merge_commits(self.git, &self.project, ours, theirs, &message, self.merge_time())
+            };
+            let merged = merge(&tip, work).map_err(attribute_failure(id))?;
+            if !merged.conflicts.is_empty() {
+                // A conflict is fixed on the task's own branch, which is the first parent then.
+                let mended = merge(work, &tip).map_err(attribute_failure(id))?;
+                let files = merged.conflicts.iter().map(ToString::to_string).collect();
+                return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
+            }
+            merged.tree
+        };
+        chain.works.push(work.clone());
+        let alone = chain.works.len() == 1 && parent.as_ref() == Some(&chain.onto);
+        let commit = if alone {
+            work.clone()
+        } else {
+            let parents: Vec<&Oid> = std::iter::once(&chain.onto).chain(&chain.works).collect();
+            commit_merge(self.git, &self.project, &tree, &parents, &message, self.merge_time())
+                .map_err(attribute_failure(id))?
+        };
+        chain.tip = Some(commit.clone());
+        Ok(Ok(snapshot(&commit, &tree)))
+    }
+
+    /// Returns the commit of a task to merge. If conflicts were fixed, the commit with their
+    /// markers is left out. Work that an agent put on a root commit of its own is moved to the
+    /// task's base.
+    fn commit_to_merge(&self, id: &TaskId, task: &TaskState) -> Result<Oid, MergeError> {
+        let head = task.head.as_ref().ok_or_else(|| format!("task {id} left no work"))?;
+        let (work, tree) = (parse_oid(&head.commit)?, parse_tree_oid(&head.tree)?);
+        let unite = |parents: &[&Oid], text: &str| {
+            let message = self.message(text, id);
+            commit_merge(self.git, &self.project, &tree, parents, &message, self.merge_time())
+                .map_err(attribute_failure(id))
+        };
+        if let Some((work, onto)) = &task.mended {
+            let parents = [&parse_oid(work)?, &parse_oid(onto)?];
+            return unite(&parents, &format!("Merge the work of others into task {id}"));
+        }
+        let base = parse_oid(&task.base.as_ref().unwrap_or(&self.run.spec.target.base).commit)?;
+        if have_common_ancestor(self.git, &self.project, &work, &base)
+            .map_err(attribute_failure(id))?
+        {
+            Ok(work)
+        } else {
+            unite(&[&base], &format!("Do task {id}"))
+        }
+    }
+
+    /// Returns a conflict that was to be fixed and of which some files still have conflict markers.
+    fn unresolved_conflict(
+        &self,
+        id: &TaskId,
+        task: &TaskState,
+    ) -> Result<Option<MergeConflict>, MergeError> {
+        let Some(((work, onto), head)) = task.mended.clone().zip(task.head.clone()) else {
+            return Ok(None);
+        };
+        let (ours, theirs, tree) =
+            (parse_oid(&work)?, parse_oid(&onto)?, parse_tree_oid(&head.tree)?);
+        let files = files_with_conflict_markers(self.git, &self.project, &ours, &theirs, &tree);
+        let files = files.map_err(attribute_failure(id))?;
+        let files: Vec<String> = files.iter().map(ToString::to_string).collect();
+        let conflict = MergeConflict { task: id.clone(), work, onto, merge: head, files };
+        Ok((!conflict.files.is_empty()).then_some(conflict))
+    }
+
+    fn integrate(&self, len: usize) -> Result<(), String> {
+        let batch = self.graph.queue.batch.as_ref().ok_or("there is no batch in progress")?;
+        let link = len.checked_sub(1).and_then(|at| batch.links.get(at));
+        let to = parse_oid(&link.ok_or("the batch is shorter")?.merge.commit)?;
+        if self.run.head.is_none() && self.create_branch(&to)? {
+            return Ok(());
+        }
+        fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &to)
+    }
+
+    /// Creates the run's branch. Returns false if it exists and has some of the run's own work,
+    /// which an earlier daemon put there without recording it. A branch with nothing beyond the
+    /// run's base is not the run's.
+    fn create_branch(&self, to: &Oid) -> Result<bool, String> {
+        let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain_of(&why))?;
+        match create_branch(self.git, &self.project, &branch, to) {
+            Ok(()) => Ok(true),
+            Err(landing::Error::BranchExists { branch, found }) => {
+                let base = parse_oid(&self.run.spec.target.base.commit)?;
+                if includes(self.git, &self.project, &base, &found).map_err(describe_error)? {
+                    Err(describe_error(landing::Error::BranchExists { branch, found }))
+                } else {
+                    Ok(false)
+                }
+            }
+            Err(why) => Err(describe_error(why)),
+        }
+    }
+
+    fn move_worktree(&self, no: u32) -> Result<(), String> {
+        let errand = self.run.worktree_move(no).ok_or("no worktree move is pending")?;
+        let (path, branch) =
+            self.run.worktree(errand.session).ok_or("the run has no such worktree")?;
+        if !Path::new(&path).is_dir() {
+            return Err(format!("its worktree {path} is gone"));
+        }
+        let Some(to) = &errand.to else { return Ok(()) };
+        let name = RefName::from_branch(&branch);
+        match fast_forward(self.git, &self.project, &name, &parse_oid(&to.commit)?)
+            .map_err(describe_error)?
+        {
+            FastForward::Done => Ok(()),
+            // Fixed conflicts are merged without the commit that had their markers.
+            FastForward::Diverged(found) if self.is_recorded_work(errand.session, &found) => {
+                move_branch(self.git, &self.project, &name, &found, &parse_oid(&to.commit)?)
+                    .map_err(describe_error)
+            }
+            FastForward::Diverged(_) => {
+                Err(format!("its worktree has work that {} does not contain", to.commit.0))
+            }
+        }
+    }
+
+    /// Whether a commit is the newest work of a session for a task, whose tree is merged or will
+    /// be.
+    fn is_recorded_work(&self, session: SessionId, commit: &Oid) -> bool {
+        let mut own = self.graph.tasks().filter(|(_, task)| task.worker == Some(session));
+        own.any(|(_, task)| task.head.as_ref().is_some_and(|head| head.commit.0 == commit.as_str()))
+    }
+
+    fn message(&self, text: &str, task: &TaskId) -> CommitMessage {
+        let trailers =
+            [("Provost-Run", self.run.id.to_string()), ("Provost-Task", task.to_string())];
+        let trailers = trailers.map(|(name, value)| (name.to_owned(), value)).into();
+        CommitMessage { text: text.to_owned(), trailers }
+    }
+
+    /// The time of every merge of a run: the same call has to produce the same commit.
+    fn merge_time(&self) -> i64 {
+        self.run.opened.wall_ms / 1_000
+    }
+}
+
+pub(super) fn parse_tree_oid(tree: &TreeId) -> Result<Oid, String> {
+    Oid::new(&tree.0).map_err(|why| chain_of(&why))
+}
+
+fn snapshot(commit: &Oid, tree: &Oid) -> Snapshot {
+    Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) }
+}

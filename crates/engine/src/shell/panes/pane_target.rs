@@ -1,0 +1,166 @@
+//! A pane with its identity, and the result of reading it.
+
+use std::{os::fd::OwnedFd, path::Path};
+
+use provost_core::session::{Driver, LaunchPhase, PaneState, Session};
+use provost_drivers::codex::CodexVersion;
+use provost_watch::{
+    process,
+    screen::{self, ScreenReading},
+    tmux::{Error, PaneId, PaneListing, TmuxServer},
+};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
+/// The pane of an external agent.
+#[derive(Clone, Debug)]
+pub(super) struct PaneTarget {
+    pub(super) server: TmuxServer,
+    pub(super) id: PaneId,
+    /// The server process in whose lifetime the id means this pane.
+    server_process: Option<u32>,
+    process: Option<process::PidIdentity>,
+    /// Whether the agent's screens are known, and their version.
+    screen_version: Option<Option<(u64, u64)>>,
+}
+
+/// An exclusive lock for typing into a pane, across all Provost daemons. The kernel holds it on the
+/// pane's own terminal, and releases it with the process.
+#[derive(Debug)]
+pub(super) struct PaneClaim(
+    #[expect(dead_code, reason = "it is held, and never read")] Option<OwnedFd>,
+);
+
+/// A pane and its painted lines.
+type ShownPane = (PaneListing, Option<Vec<String>>);
+
+/// The result of reading a pane.
+#[derive(Debug)]
+pub(super) enum PaneRead {
+    Present(Box<PaneContent>),
+    /// It could not be read now.
+    Unavailable,
+    /// It is gone for good: ids are unique in the lifetime of a server.
+    Gone,
+}
+
+/// A pane's current content.
+#[derive(Debug)]
+pub(super) struct PaneContent {
+    pub(super) pane: PaneListing,
+    pub(super) sight: PaneState,
+    /// The interpretation of the screen, where it is known.
+    pub(super) reading: Option<ScreenReading>,
+    /// The unsent text at the agent's prompt, if it is shown.
+    pub(super) draft: Option<String>,
+}
+
+impl PaneTarget {
+    pub(super) fn from_session(session: &Session) -> Option<PaneTarget> {
+        let pane = session.spec.adopted.as_deref()?.pane.as_ref()?;
+        let running = session.current_launch().map(|launch| &launch.phase);
+        let process = match running {
+            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(process::PidIdentity {
+                pid: child.pid.unsigned_abs(),
+                start_time: child.start_time,
+                boot_id: child.boot_id.clone(),
+            }),
+            Some(_) | None => None,
+        };
+        let agent = &session.spec.agent;
+        let version = agent.version.as_deref().and_then(CodexVersion::parse);
+        let version =
+            version.map(|CodexVersion(major, minor, _)| (u64::from(major), u64::from(minor)));
+        Some(PaneTarget {
+            server: TmuxServer::new(&pane.socket),
+            id: PaneId::parse(&pane.id)?,
+            server_process: pane.server,
+            process,
+            screen_version: (agent.driver == Driver::CodexTerminal).then_some(version),
+        })
+    }
+
+    /// Claims the pane for typing, unless another process has it. Blocks.
+    pub(super) fn claim(&self) -> Option<PaneClaim> {
+        let pane = self.server.pane(&self.id).ok()??;
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // A terminal that cannot be opened has no lock, and is typed into nevertheless.
+        let Ok(terminal) = open(&pane.tty, flags, Mode::empty()) else {
+            return Some(PaneClaim(None));
+        };
+        match flock(&terminal, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => None,
+            Ok(()) | Err(_) => Some(PaneClaim(Some(terminal))),
+        }
+    }
+
+    /// Reads the pane, its process and its screen. Blocks.
+    pub(super) fn look(&self) -> PaneRead {
+        match self.read_lines() {
+            Ok(Some((pane, painted)))
+                if self.server_process.is_none_or(|life| life == pane.server) =>
+            {
+                self.content(pane, painted)
+            }
+            Ok(_) => PaneRead::Gone,
+            Err(Error::NoServer(_)) if self.server_process.is_some_and(has_exited) => {
+                PaneRead::Gone
+            }
+            Err(_) => PaneRead::Unavailable,
+        }
+    }
+
+    /// Returns the pane, and its lines where they can be understood.
+    fn read_lines(&self) -> Result<Option<ShownPane>, Error> {
+        if self.screen_version.is_none() {
+            return Ok(self.server.pane(&self.id)?.map(|pane| (pane, None)));
+        }
+        Ok(self.server.styled_screen(&self.id)?.map(|(pane, painted)| (pane, Some(painted))))
+    }
+
+    /// Returns the process of the server, if it is known.
+    pub(super) fn server_pid(&self) -> Option<u32> {
+        self.server_process
+    }
+
+    /// Whether keys reach the agent now: it is the pane of the same server, and the agent's own
+    /// process, still running the agent's own program, is in the foreground. Checked again right
+    /// before every key. Blocks.
+    pub(super) fn is_ready(&self) -> bool {
+        let pane = self.server.pane(&self.id).ok().flatten();
+        let same = |pane: &PaneListing| self.server_process.is_none_or(|life| life == pane.server);
+        pane.is_some_and(|pane| same(&pane) && !pane.dead && !pane.in_mode && self.has_agent(&pane))
+    }
+
+    fn has_agent(&self, pane: &PaneListing) -> bool {
+        let Some(process) = &self.process else { return false };
+        process::is_in_foreground(process, &pane.tty).unwrap_or(false)
+            && process::is_codex(process).unwrap_or(false)
+    }
+
+    fn content(&self, pane: PaneListing, painted: Option<Vec<String>>) -> PaneRead {
+        let read = |painted: &Vec<String>| {
+            screen::classify(&screen::strip_styles(painted), self.screen_version.flatten())
+        };
+        let reading = painted.as_ref().map(read);
+        let written =
+            painted.as_deref().map(screen::parse_styles).and_then(|p| screen::draft_text(&p));
+        let drafted = written.as_deref().is_some_and(|written| !written.is_empty());
+        let has_agent = self.has_agent(&pane);
+        let sight = if pane.dead {
+            PaneState::Gone
+        } else if pane.in_mode {
+            PaneState::Browsed
+        } else if !has_agent {
+            PaneState::Taken
+        } else if drafted {
+            PaneState::Drafted
+        } else {
+            PaneState::Open
+        };
+        PaneRead::Present(Box::new(PaneContent { pane, sight, reading, draft: written }))
+    }
+}
+
+fn has_exited(server: u32) -> bool {
+    !Path::new("/proc").join(server.to_string()).exists()
+}

@@ -1,0 +1,614 @@
+//! The owner's replies: rows, reasons and listings from durable state, and refusals with the next
+//! command.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use provost_api::{ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
+use provost_core::{
+    ids::{RunId, SessionId},
+    run::{self, Run},
+    session::{Launch, LaunchPhase, Reporter, Session, SessionRejection},
+};
+use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
+use serde_json::{Value, json};
+
+use super::{
+    handle::EngineRequest,
+    listing::{self, Listing, ListingExtent},
+    owner::Owner,
+    unknown_holders,
+};
+use crate::{
+    projection,
+    stream::{self, Subject},
+};
+
+/// The maximum difference between two clock readings, in milliseconds.
+const MAX_CLOCK_DIFFERENCE_MS: u64 = 2;
+
+/// Whether an agent that Provost started runs for a session, whatever the state of its work.
+fn runs_own_agent(session: &Session) -> bool {
+    let runs =
+        |launch: &Launch| matches!(launch.phase, LaunchPhase::Running { .. }) && !launch.adopted;
+    session.launches.last().is_some_and(runs)
+}
+
+impl Owner {
+    /// Answers a read-only request from durable state.
+    pub(super) fn answer(&mut self, ask: &EngineRequest) -> Result<String, ApiError> {
+        match ask {
+            EngineRequest::SessionRow { session } => {
+                let id = self.resolve(session)?;
+                match self.board.session(id) {
+                    Some(session) => Ok(self.live_session_reply(session)),
+                    None => self.stored_row(id, session),
+                }
+            }
+            EngineRequest::Explain { session } => self.explain(session),
+            EngineRequest::List(listing) => self.list_reply(listing),
+            EngineRequest::LiveLaunches => {
+                let live = self.board.sessions().flat_map(|session| &session.launches);
+                let live: Vec<Value> = live
+                    .filter(|launch| !launch.is_gone())
+                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
+                    .collect();
+                Ok(json!(live).to_string())
+            }
+            EngineRequest::Status { registered } => {
+                let loss = self.ledger.loss().map(|loss| loss.to_string());
+                let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
+                let off_board: Vec<&String> =
+                    registered.iter().filter(|name| !self.is_on_board(name)).collect();
+                Ok(json!({
+                    "live": self.board.len(),
+                    "agents": self.board.sessions().filter(|session| runs_own_agent(session)).count(),
+                    "read_only": loss.clone().or(unknown_kinds),
+                    "ledger_loss": loss,
+                    "off_board": off_board,
+                    "unreadable": self.unreadable,
+                    "shortages": self.shortages(),
+                })
+                .to_string())
+            }
+            EngineRequest::Preview => {
+                let rows: Vec<SessionRow> = self.overlaid_rows().collect();
+                Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
+            }
+            EngineRequest::Archive { before_wall_ms, apply } => {
+                self.archive(*before_wall_ms, *apply)
+            }
+            EngineRequest::RunRow { run } => {
+                let id = self.resolve_run(run)?;
+                match self.board.run(id) {
+                    Some(run) => Ok(json!({"ok": true, "run": self.live_row(run)}).to_string()),
+                    None => self.stored_run(id, run),
+                }
+            }
+            EngineRequest::Graph { run } => self.graph_reply(run),
+            EngineRequest::Runs { limit } => self.list_runs(*limit),
+            EngineRequest::Team(ask) => self.answer_team(ask),
+            EngineRequest::Open { .. }
+            | EngineRequest::SessionCommand { .. }
+            | EngineRequest::Report { .. }
+            | EngineRequest::ToolCall { .. }
+            | EngineRequest::OpenRun { .. }
+            | EngineRequest::RunCommand { .. } => {
+                unreachable!("changes are decided, not answered")
+            }
+        }
+    }
+
+    /// Whether a session or run on the board owns a holder's directory.
+    fn is_on_board(&self, name: &str) -> bool {
+        let Some((owner, launch)) = unknown_holders::owner_of(name) else { return true };
+        match (self.board.session(owner), launch) {
+            (Some(session), Some(launch)) => session.launches.iter().any(|own| own.id == launch),
+            (Some(_), None) => true,
+            (None, _) => self.board.run(RunId(owner.0)).is_some(),
+        }
+    }
+
+    /// Returns the row of a session with the time it was last heard, which only the daemon knows.
+    fn live_session_reply(&self, session: &Session) -> String {
+        let mut row = self.shown_row(session);
+        let live = if row.sealed { None } else { session.current_launch() };
+        row.heard_at = live.map(|launch| self.heard_at(launch));
+        row.communication = self.member_communication(session.id).or(row.communication);
+        json!({"ok": true, "session": row}).to_string()
+    }
+
+    /// Returns how a session receives messages from its team.
+    fn member_communication(&self, id: SessionId) -> Option<CommunicationRow> {
+        let tasks = self.board.teams_of(id).into_iter();
+        tasks.filter_map(|task| self.board.team(task)).find_map(|task| {
+            let mut bound = task.members.iter().filter(|member| member.is_bound());
+            let member = bound.find(|member| member.session == Some(id))?;
+            Some(projection::team::communication_row(task, member, &self.caller))
+        })
+    }
+
+    /// Returns the wall time at which a launch was last heard. Silence is measured on a clock that
+    /// pauses while the machine sleeps, so the time is counted back from now unless it matches the
+    /// recorded time.
+    fn heard_at(&self, launch: &Launch) -> i64 {
+        let (now, noted) = (self.clock.now(), launch.stream.heard);
+        let heard = self.last_heard(launch.id).unwrap_or_default().max(noted.mono_ms);
+        let silent = i64::try_from(now.mono_ms.saturating_sub(heard)).unwrap_or(i64::MAX);
+        let moment = now.wall_ms.saturating_sub(silent);
+        if moment.abs_diff(noted.wall_ms) <= MAX_CLOCK_DIFFERENCE_MS {
+            noted.wall_ms
+        } else {
+            moment
+        }
+    }
+
+    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
+        let state =
+            self.ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))?;
+        let card =
+            state.and_then(|state| state.projection).ok_or_else(|| self.no_session(named))?;
+        Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
+    }
+
+    fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
+        let state =
+            self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| read_error(&why))?;
+        let card = state.and_then(|state| state.projection).ok_or_else(|| self.no_run(named))?;
+        Ok(format!("{{\"ok\":true,\"run\":{card}}}"))
+    }
+
+    fn graph_reply(&mut self, named: &str) -> Result<String, ApiError> {
+        let id = self.resolve_run(named)?;
+        let loaded = self.board.run(id).is_none();
+        if loaded {
+            self.load(&stream::run_stream_id(id)).map_err(|why| {
+                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+            })?;
+        }
+        let run = self.board.run(id).ok_or_else(|| self.no_run(named))?;
+        let row = projection::graph::row(run, |id| self.board.session(id));
+        if loaded {
+            self.board.evict_run(id);
+        }
+        let row = row.ok_or_else(|| {
+            let message = format!("the run \"{named}\" has no plan");
+            ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {named}"))
+        })?;
+        Ok(json!({"ok": true, "graph": row}).to_string())
+    }
+
+    fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
+        let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
+        let (cards, more) = self.list_run_rows(&listing)?;
+        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
+    }
+
+    /// Returns the runs of a listing, and whether there are more.
+    fn list_run_rows(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
+        let mut cards = Vec::new();
+        let shown = listing.visit_runs(&self.ledger, |card| {
+            cards.push(self.live_card(card).unwrap_or_else(|| card.to_owned()));
+            ControlFlow::Continue(())
+        });
+        Ok((cards, shown.map_err(|why| read_error(&why))?))
+    }
+
+    fn live_row(&self, run: &Run) -> RunRow {
+        let shortage = self
+            .waits
+            .of_subject(Subject::Run(run.id))
+            .map(|shortage| projection::session::shortage_row(&shortage));
+        RunRow { shortage, ..crate::projection::run::live_row(run, |id| self.board.session(id)) }
+    }
+
+    /// Returns the live row of a run on the board, given its stored projection.
+    fn live_card(&self, card: &str) -> Option<String> {
+        let card: RunRow = serde_json::from_str(card).ok()?;
+        let run = self.board.run(card.id.parse().ok()?)?;
+        serde_json::to_string(&self.live_row(run)).ok()
+    }
+
+    /// Resolves a run by its id, a part of it, or its name.
+    pub(super) fn resolve_run(&self, text: &str) -> Result<RunId, ApiError> {
+        if let Ok(id) = text.parse::<RunId>() {
+            let held = self.board.run(id).is_some();
+            let stored =
+                || self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| read_error(&why));
+            return if held || stored()?.is_some() { Ok(id) } else { Err(self.no_run(text)) };
+        }
+        let found = listing::find_by_name(stream::RUN, &self.ledger, text)
+            .map_err(|why| read_error(&why))?;
+        match found.as_slice() {
+            [(id, _)] => id.parse().map_err(|_| self.no_run(text)),
+            [] => Err(self.no_run(text)),
+            several => Err(ambiguous(text, &[stream::RUN], several)),
+        }
+    }
+
+    pub(super) fn no_run(&self, text: &str) -> ApiError {
+        let message = format!("there is no run \"{text}\"");
+        ApiError::new(ErrorCode::NotFound, message).next("provost ls --all")
+    }
+
+    fn explain(&mut self, named: &str) -> Result<String, ApiError> {
+        let id = self.resolve(named)?;
+        let loaded = self.board.session(id).is_none();
+        if loaded {
+            self.load(&stream::session_stream_id(id)).map_err(|why| {
+                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+            })?;
+        }
+        let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
+        let now = self.clock.now().mono_ms;
+        let (facts, rule) =
+            projection::session::explain(self.preview.get(&id).unwrap_or(session), now);
+        let next = session
+            .deadline()
+            .map(|(at, due)| format!("{} in {} ms", due.as_str(), at.saturating_sub(now)));
+        let row = self.shown_row(session);
+        let reply = json!({
+            "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
+        });
+        if loaded {
+            self.board.evict_session(id);
+        }
+        Ok(reply.to_string())
+    }
+
+    fn list_reply(&self, listing: &Listing) -> Result<String, ApiError> {
+        let mut text = String::from("{\"ok\":true,\"sessions\":[");
+        let (mut first, overlay) = (true, self.overlay());
+        let more = listing
+            .visit(&self.ledger, |card| {
+                if !std::mem::take(&mut first) {
+                    text.push(',');
+                }
+                text.push_str(overlaid(&overlay, card).unwrap_or(card));
+                ControlFlow::Continue(())
+            })
+            .map_err(|why| read_error(&why))?;
+        let runs = self.list_run_rows(listing)?.0.join(",");
+        let shortages = json!(self.shortages());
+        text.push_str(&format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":{more}}}"));
+        Ok(text)
+    }
+
+    /// Moves closed streams into the archive, or counts them. A session of an open team is kept,
+    /// because the next message resumes it.
+    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
+        let closed = self.ledger.archivable(before, 10_000).map_err(|why| read_error(&why))?;
+        let (kept, streams): (Vec<_>, Vec<_>) =
+            closed.into_iter().partition(|stream| self.is_in_open_team(stream));
+        let archived = if apply && !streams.is_empty() {
+            self.ledger
+                .archive(&streams)
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why.to_string()))?
+        } else {
+            self.archivable(&streams).map_err(|why| read_error(&why))?
+        };
+        let ArchiveResult { streams, records, file } = archived;
+        let reply = json!({
+            "ok": true, "streams": streams, "records": records, "file": file, "kept": kept.len(),
+        });
+        Ok(reply.to_string())
+    }
+
+    fn is_in_open_team(&self, stream: &StreamId) -> bool {
+        if stream.kind() != stream::SESSION {
+            return false;
+        }
+        let Ok(session) = stream.key().parse() else { return false };
+        let mut tasks = self.board.teams_of(session).into_iter();
+        tasks.any(|id| self.board.team(id).is_some_and(|task| !task.phase.is_over()))
+    }
+
+    /// Counts the records that archiving these streams would move.
+    fn archivable(&self, streams: &[StreamId]) -> Result<ArchiveResult, provost_ledger::Error> {
+        let mut records = 0;
+        for stream in streams {
+            records += self.ledger.stream(stream)?.map_or(0, |state| state.head.version);
+        }
+        Ok(ArchiveResult { streams: streams.len(), records, file: None })
+    }
+
+    /// Resolves the session that a change is about. `None` for a change that opens one.
+    pub(super) fn session_of_request(
+        &self,
+        ask: &EngineRequest,
+    ) -> Option<Result<SessionId, ApiError>> {
+        match ask {
+            EngineRequest::Report {
+                from: Reporter::Launch(launch) | Reporter::DropBox(launch),
+                ..
+            } => Some(Ok(launch.session)),
+            EngineRequest::ToolCall { launch, .. } => Some(Ok(launch.session)),
+            EngineRequest::SessionCommand { session, .. } => Some(self.resolve(session)),
+            EngineRequest::Report { session, .. } => {
+                session.as_deref().map(|session| self.resolve(session))
+            }
+            EngineRequest::Open { .. }
+            | EngineRequest::OpenRun { .. }
+            | EngineRequest::RunCommand { .. }
+            | EngineRequest::RunRow { .. }
+            | EngineRequest::Graph { .. }
+            | EngineRequest::Runs { .. }
+            | EngineRequest::Team(_)
+            | EngineRequest::SessionRow { .. }
+            | EngineRequest::Explain { .. }
+            | EngineRequest::List(_)
+            | EngineRequest::LiveLaunches
+            | EngineRequest::Status { .. }
+            | EngineRequest::Preview
+            | EngineRequest::Archive { .. } => None,
+        }
+    }
+
+    /// Resolves a session by its id, a part of it, or its name.
+    pub(super) fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
+        if let Ok(id) = text.parse::<SessionId>() {
+            let held = self.board.session(id).is_some();
+            let stored = || {
+                self.ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))
+            };
+            return if held || stored()?.is_some() { Ok(id) } else { Err(self.no_session(text)) };
+        }
+        let found = listing::find_by_name(stream::SESSION, &self.ledger, text)
+            .map_err(|why| read_error(&why))?;
+        match found.as_slice() {
+            [] => Err(self.no_session(text)),
+            [(id, _)] => id.parse().map_err(|_| self.no_session(text)),
+            several => Err(ambiguous(text, &[stream::SESSION], several)),
+        }
+    }
+
+    /// Describes why a session is not on the board: it does not exist, or cannot be read.
+    pub(super) fn not_loaded(&self, id: SessionId) -> ApiError {
+        match self.unreadable.get(&stream::session_stream_id(id).to_string()) {
+            None => self.no_session(&id.to_string()),
+            Some(why) => {
+                let message = format!("session {id} cannot be read, so nothing was changed: {why}");
+                ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+            }
+        }
+    }
+
+    pub(super) fn no_session(&self, text: &str) -> ApiError {
+        let message = format!("there is no session \"{text}\"");
+        ApiError::new(ErrorCode::NotFound, message).next("provost ls --all")
+    }
+}
+
+/// Lists the candidates for an ambiguous text, and the commands that list them.
+pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]) -> ApiError {
+    let what = if let [kind] = kinds { format!("{kind}s") } else { "things".to_owned() };
+    let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
+    let mut lists: Vec<&str> = kinds
+        .iter()
+        .map(|kind| if *kind == stream::TEAM { "provost task ls" } else { "provost ls" })
+        .collect();
+    lists.dedup();
+    lists.into_iter().fold(ApiError::new(ErrorCode::BadRequest, message), ApiError::next)
+}
+
+pub(super) fn already_adopted(other: &Session) -> ApiError {
+    let (name, id) = (&other.spec.name, other.id.short());
+    let what = if other.spec.adopted.is_some() { "already adopted" } else { "run by Provost" };
+    let message = format!("this agent is {what} as session {name} ({id})");
+    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+}
+
+pub(super) fn run_reply(run: &Run) -> String {
+    json!({"ok": true, "id": run.id.to_string(), "run": projection::run::row(run)}).to_string()
+}
+
+pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
+    let code = match why {
+        run::RunRejection::BudgetNotRaised(_) => ErrorCode::BadRequest,
+        run::RunRejection::NothingNew
+        | run::RunRejection::Sealed(_)
+        | run::RunRejection::Cancelled
+        | run::RunRejection::Imported
+        | run::RunRejection::StillActive
+        | run::RunRejection::NothingToResume
+        | run::RunRejection::NoPlanToApprove
+        | run::RunRejection::NoPendingLanding(_)
+        | run::RunRejection::BudgetUsedUp(_) => ErrorCode::Refused,
+    };
+    let next = match why {
+        run::RunRejection::BudgetUsedUp(_) => format!("provost limit {named} --tokens MORE"),
+        run::RunRejection::Sealed("failed" | "cancelled") => format!("provost resume {named}"),
+        run::RunRejection::Imported => format!("provost resume {named} --take-over"),
+        run::RunRejection::BudgetNotRaised(_)
+        | run::RunRejection::NothingNew
+        | run::RunRejection::Sealed(_)
+        | run::RunRejection::Cancelled
+        | run::RunRejection::StillActive
+        | run::RunRejection::NoPlanToApprove
+        | run::RunRejection::NoPendingLanding(_)
+        | run::RunRejection::NothingToResume => format!("provost status {named}"),
+    };
+    ApiError::new(code, why.to_string()).next(next)
+}
+
+pub(super) fn session_reply(session: &Session) -> String {
+    json!({"ok": true, "session": projection::session::row(session)}).to_string()
+}
+
+pub(super) fn report_reply(session: &Session, standing: &str) -> String {
+    let judged = session.judgement();
+    let mut next = vec![format!("provost status {}", session.id.short())];
+    if standing == "recorded_late" {
+        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
+    }
+    json!({
+        "ok": true,
+        "standing": standing,
+        "id": session.id.to_string(),
+        "state": judged.state.word(),
+        "sealed": session.attempt().is_sealed(),
+        "next": next,
+    })
+    .to_string()
+}
+
+/// Describes why a change is refused. The hints name the session by its id: a name may need shell
+/// quoting.
+pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiError {
+    let id = session.to_string();
+    let named = &id[id.len() - SHORT_ID_LEN..];
+    let code = match why {
+        SessionRejection::UnknownLaunch(_) | SessionRejection::UnknownRequest(_) => {
+            ErrorCode::NotFound
+        }
+        SessionRejection::LimitNotRaised { .. }
+        | SessionRejection::BudgetNotRaised(_)
+        | SessionRejection::RunsAsShellCommand
+        | SessionRejection::NothingToType
+        | SessionRejection::InvalidReply(..) => ErrorCode::BadRequest,
+        SessionRejection::NothingNew
+        | SessionRejection::RequestSettled(..)
+        | SessionRejection::BeingStopped(_)
+        | SessionRejection::ScreenOnly(_)
+        | SessionRejection::RequestRevision { .. }
+        | SessionRejection::Sealed(_)
+        | SessionRejection::Cancelled
+        | SessionRejection::Imported(_)
+        | SessionRejection::NotRunning
+        | SessionRejection::StopExternally
+        | SessionRejection::ExternalAgentEnded
+        | SessionRejection::ExternalAgent
+        | SessionRejection::Stopping
+        | SessionRejection::StoppedFirst
+        | SessionRejection::NoTurn
+        | SessionRejection::HasNoTurns(_)
+        | SessionRejection::CannotCompact(_)
+        | SessionRejection::CannotStartThread(_)
+        | SessionRejection::NoChannel
+        | SessionRejection::NoTranscript
+        | SessionRejection::NothingTyped(_)
+        | SessionRejection::AnswerLost(..)
+        | SessionRejection::AtWork
+        | SessionRejection::WorktreeRemoved(_)
+        | SessionRejection::QueueFull(_)
+        | SessionRejection::BudgetUsedUp(_)
+        | SessionRejection::ReportBudget { .. }
+        | SessionRejection::ConversationGone
+        | SessionRejection::BelongsToRun(_)
+        | SessionRejection::OneShotBusy(_)
+        | SessionRejection::OneShotWithoutConversation(_)
+        | SessionRejection::TakesNoInstruction(_) => ErrorCode::Refused,
+    };
+    let next = match why {
+        SessionRejection::Sealed(_) => {
+            format!("provost resolve {named} --as accepted --because TEXT")
+        }
+        SessionRejection::BudgetUsedUp(used_up) => {
+            format!("provost limit {named} {}", used_up.raise_flags)
+        }
+        SessionRejection::StoppedFirst => format!("provost resume {named} TEXT"),
+        SessionRejection::Imported(_) => format!("provost resume {named} --take-over"),
+        SessionRejection::ScreenOnly(_) => format!("provost attach {named}"),
+        SessionRejection::ExternalAgentEnded => "provost discover".to_owned(),
+        SessionRejection::BelongsToRun(run) => format!("provost resume {}", run.short()),
+        SessionRejection::WorktreeRemoved(Some(branch)) => {
+            format!("git switch {branch} && provost spawn")
+        }
+        SessionRejection::NothingNew
+        | SessionRejection::ReportBudget { .. }
+        | SessionRejection::WorktreeRemoved(None)
+        | SessionRejection::UnknownLaunch(_)
+        | SessionRejection::UnknownRequest(_)
+        | SessionRejection::RequestSettled(..)
+        | SessionRejection::BeingStopped(_)
+        | SessionRejection::RequestRevision { .. }
+        | SessionRejection::Cancelled
+        | SessionRejection::NotRunning
+        | SessionRejection::StopExternally
+        | SessionRejection::ExternalAgent
+        | SessionRejection::Stopping
+        | SessionRejection::NoTurn
+        | SessionRejection::HasNoTurns(_)
+        | SessionRejection::CannotCompact(_)
+        | SessionRejection::CannotStartThread(_)
+        | SessionRejection::NoChannel
+        | SessionRejection::NoTranscript
+        | SessionRejection::NothingTyped(_)
+        | SessionRejection::AnswerLost(..)
+        | SessionRejection::RunsAsShellCommand
+        | SessionRejection::NothingToType
+        | SessionRejection::AtWork
+        | SessionRejection::QueueFull(_)
+        | SessionRejection::ConversationGone
+        | SessionRejection::OneShotBusy(_)
+        | SessionRejection::OneShotWithoutConversation(_)
+        | SessionRejection::TakesNoInstruction(_)
+        | SessionRejection::LimitNotRaised { .. }
+        | SessionRejection::BudgetNotRaised(_)
+        | SessionRejection::InvalidReply(..) => format!("provost status {named}"),
+    };
+    ApiError::new(code, why.to_string()).next(next)
+}
+
+/// Describes why a change is refused. For an external agent the next command shows its pane, if
+/// that is known.
+pub(super) fn refused_for_external(
+    why: &SessionRejection,
+    session: Option<&Session>,
+    id: SessionId,
+) -> ApiError {
+    let error = refused_change(why, id);
+    let there = matches!(
+        why,
+        SessionRejection::ExternalAgent
+            | SessionRejection::StopExternally
+            | SessionRejection::NoTranscript
+    );
+    let command = if there { session.and_then(projection::session::pane_command) } else { None };
+    match command {
+        Some(command) => ApiError { next: [vec![command], error.next].concat(), ..error },
+        None => error,
+    }
+}
+
+/// Digits at the end of an id that users see and type. They are the random ones.
+const SHORT_ID_LEN: usize = 8;
+
+/// Refuses a change that is larger than the ledger accepts.
+pub(super) fn too_large_error(why: &AppendError) -> ApiError {
+    ApiError::new(ErrorCode::BadRequest, format!("nothing was changed: {why}"))
+}
+
+/// Refuses a change of a ledger that lost events.
+pub(super) fn loss_error(loss: &LedgerLoss) -> ApiError {
+    let message = format!("nothing can be changed: {loss}");
+    ApiError::new(ErrorCode::Storage, message).next("provost ledger recover")
+}
+
+pub(super) fn write_error(why: &AppendError) -> ApiError {
+    let message = format!("nothing was changed; the ledger could not be written: {why}");
+    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+}
+
+/// Error for an agent whose report waits in memory.
+pub(super) fn report_kept_error(why: &AppendError) -> ApiError {
+    let message = format!(
+        "the report is not recorded yet; the ledger could not be written: {why}; the daemon keeps it in memory and \
+         records it once there is disk space, unless the daemon ends first"
+    );
+    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+}
+
+pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
+    ApiError::new(ErrorCode::Storage, format!("the ledger could not be read: {why}"))
+        .next("provost ledger verify")
+}
+
+/// Finds the newer row of a session by the card that the ledger has of it.
+fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, card: &str) -> Option<&'a str> {
+    if overlay.is_empty() {
+        return None;
+    }
+    let row: SessionRow = serde_json::from_str(card).ok()?;
+    overlay.get(&row.id).map(String::as_str)
+}

@@ -1,0 +1,915 @@
+//! Requests about teams, and the replies.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{Mutex, PoisonError},
+};
+
+use provost_api::{ApiError, DraftRow, ErrorCode, HandoffRow, TeamRow};
+use provost_core::{
+    ids::{LaunchId, SessionId, TeamId},
+    session::{Session, SessionOpened, SessionSpec},
+    team::{
+        Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageOffered,
+        NewMessage, NewsWatermark, ProvostInvocation, Team, TeamActor, TeamCommand, TeamMember,
+        TeamRejection, TeamSpec, TeamWaitTarget, describe_not_finished,
+    },
+    wait::WaitStatus,
+};
+use provost_ledger::{Lookup as FoundBy, ReadLedger, TermQuery};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    listing::{self, Listing, ListingExtent},
+    owner::Owner,
+    replies::{ambiguous, read_error},
+};
+use crate::{audit_actor, board::BoardTransaction, hints, projection, report::check_name, stream};
+
+/// The caller of a request about a team, as the socket proved it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TeamCaller {
+    Operator,
+    /// A user who acts for a member, or the application that has the member.
+    Member(String),
+    /// An agent. It is always the member that its session is bound to, whatever name it gives.
+    Launch {
+        launch: LaunchId,
+        named: Option<String>,
+    },
+}
+
+impl TeamCaller {
+    fn name(&self) -> &str {
+        match self {
+            TeamCaller::Operator => "operator",
+            TeamCaller::Member(name) => name,
+            TeamCaller::Launch { named, .. } => named.as_deref().unwrap_or("this agent"),
+        }
+    }
+}
+
+/// Names the caller's own team: the one that an agent is bound to, or the only open one.
+pub const OWN_TEAM: &str = "@";
+
+/// A new team with its members, criteria, loop and first messages.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pairing {
+    pub spec: TeamSpec,
+    pub members: Vec<NewMember>,
+    /// Criteria of the caller. They are accepted, not only proposed.
+    #[serde(default)]
+    pub criteria: Vec<NewCriterion>,
+    #[serde(default)]
+    pub template: Option<Box<LoopTemplate>>,
+    #[serde(default)]
+    pub posts: Vec<NewMessage>,
+}
+
+/// A member of a new team.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewMember {
+    pub name: String,
+    pub role: MemberRole,
+    #[serde(default)]
+    pub labels: MemberLabels,
+    /// A member without one pulls its messages.
+    #[serde(default)]
+    pub session: Option<NewSession>,
+}
+
+/// The session of a new member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewSession {
+    /// An existing one, by id or name.
+    Existing(String),
+    New {
+        id: SessionId,
+        spec: Box<SessionSpec>,
+    },
+}
+
+/// A criterion of a new team.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewCriterion {
+    pub text: String,
+    #[serde(default)]
+    pub rationale: Option<String>,
+    pub needs: EvidenceRequirement,
+}
+
+/// A request about teams.
+#[derive(Debug)]
+pub enum TeamRequest {
+    Open {
+        id: TeamId,
+        spec: Box<TeamSpec>,
+    },
+    /// Opens a team with all its members, or nothing.
+    Pair {
+        id: TeamId,
+        pairing: Box<Pairing>,
+    },
+    Command {
+        task: String,
+        by: TeamCaller,
+        command: Box<TeamCommand>,
+    },
+    /// The next message of the caller.
+    Next {
+        task: String,
+        by: TeamCaller,
+    },
+    Row {
+        task: String,
+        by: TeamCaller,
+    },
+    Messages {
+        task: String,
+        by: TeamCaller,
+    },
+    /// Everything that a decision about the next step needs, as a member sees it.
+    Overview {
+        task: String,
+        by: TeamCaller,
+    },
+    /// Whether an awaited event has happened, or can no longer happen.
+    Wait {
+        task: String,
+        by: TeamCaller,
+        awaited: TeamWaitTarget,
+    },
+    /// The hand-off of one member or all, with the heartbeats of the team.
+    Handoff {
+        task: String,
+        by: TeamCaller,
+        member: Option<String>,
+    },
+    List {
+        limit: usize,
+    },
+    /// The sessions that are bound to an open team, each with the team's name.
+    BoundSessions,
+}
+
+impl TeamRequest {
+    pub(super) fn is_query(&self) -> bool {
+        match self {
+            TeamRequest::Open { .. }
+            | TeamRequest::Pair { .. }
+            | TeamRequest::Command { .. }
+            | TeamRequest::Next { .. } => false,
+            TeamRequest::Row { .. }
+            | TeamRequest::Messages { .. }
+            | TeamRequest::Overview { .. }
+            | TeamRequest::Wait { .. }
+            | TeamRequest::Handoff { .. }
+            | TeamRequest::List { .. }
+            | TeamRequest::BoundSessions => true,
+        }
+    }
+
+    fn team_and_caller(&self) -> Option<(&str, &TeamCaller)> {
+        match self {
+            TeamRequest::Command { task, by, .. }
+            | TeamRequest::Next { task, by }
+            | TeamRequest::Row { task, by }
+            | TeamRequest::Messages { task, by }
+            | TeamRequest::Overview { task, by }
+            | TeamRequest::Wait { task, by, .. }
+            | TeamRequest::Handoff { task, by, .. } => Some((task, by)),
+            TeamRequest::Open { .. }
+            | TeamRequest::Pair { .. }
+            | TeamRequest::List { .. }
+            | TeamRequest::BoundSessions => None,
+        }
+    }
+}
+
+/// How often each member polled in vain since its last message, and when it polled last, as far as
+/// this daemon knows. It is recorded with the next accepted message, and causes no write before.
+#[derive(Debug, Default)]
+pub(super) struct PollCounts(Mutex<HashMap<(TeamId, String), PollCount>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PollCount {
+    empty_polls: u32,
+    at: i64,
+}
+
+impl PollCounts {
+    fn note(&self, task: TeamId, consumer: &str, at: i64, vain: bool) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let poll = polls.entry((task, consumer.to_owned())).or_default();
+        poll.at = at;
+        poll.empty_polls = poll.empty_polls.saturating_add(u32::from(vain));
+    }
+
+    fn get(&self, task: TeamId, consumer: &str) -> Option<PollCount> {
+        let polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.get(&(task, consumer.to_owned())).copied()
+    }
+
+    fn reset(&self, task: TeamId, consumer: &str) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(poll) = polls.get_mut(&(task, consumer.to_owned())) {
+            poll.empty_polls = 0;
+        }
+    }
+}
+
+impl Owner {
+    /// Resolves the team that a request is about.
+    pub(super) fn team_of_team_request(&self, ask: &TeamRequest) -> Option<TeamId> {
+        ask.team_and_caller().and_then(|(named, by)| self.resolve_team(named, by).ok())
+    }
+
+    /// Returns the existing sessions that a request binds to a team.
+    pub(super) fn sessions_to_bind(&self, ask: &TeamRequest) -> Vec<SessionId> {
+        if let TeamRequest::Command { command, .. } = ask {
+            return command.bound_session().into_iter().collect();
+        }
+        let TeamRequest::Pair { pairing, .. } = ask else { return Vec::new() };
+        let named = pairing.members.iter().filter_map(|member| match &member.session {
+            Some(NewSession::Existing(session)) => self.resolve(session).ok(),
+            Some(NewSession::New { .. }) | None => None,
+        });
+        named.collect()
+    }
+
+    /// Resolves a team by its id, a part of it, or its name.
+    fn resolve_team(&self, text: &str, by: &TeamCaller) -> Result<TeamId, ApiError> {
+        if text == OWN_TEAM {
+            return self.own_team(by);
+        }
+        if let Ok(id) = text.parse::<TeamId>() {
+            let held = self.board.team(id).is_some();
+            let stored =
+                || self.ledger.stream(&stream::team_stream_id(id)).map_err(|why| read_error(&why));
+            return if held || stored()?.is_some() { Ok(id) } else { Err(no_team(text)) };
+        }
+        let found = listing::find_by_name(stream::TEAM, &self.ledger, text)
+            .map_err(|why| read_error(&why))?;
+        match found.as_slice() {
+            [(id, _)] => id.parse().map_err(|_| no_team(text)),
+            [] => Err(no_team(text)),
+            several => Err(ambiguous(text, &[stream::TEAM], several)),
+        }
+    }
+
+    /// Returns the team that an agent is or was last bound to; for other callers the only open one.
+    fn own_team(&self, by: &TeamCaller) -> Result<TeamId, ApiError> {
+        let (own, none): (Vec<TeamId>, &str) = match by {
+            TeamCaller::Launch { launch, .. } => {
+                (self.board.teams_of(launch.session), "this agent belongs to no team")
+            }
+            TeamCaller::Operator | TeamCaller::Member(_) => {
+                let open = self.board.teams().filter(|task| !task.phase.is_over());
+                (open.map(|task| task.id).take(2).collect(), "no team is open")
+            }
+        };
+        let last = match (by, own.is_empty()) {
+            // A member that asks once more after the end learns about the end.
+            (TeamCaller::Launch { launch, .. }, true) => self.last_team(launch.session)?,
+            (TeamCaller::Launch { .. } | TeamCaller::Operator | TeamCaller::Member(_), _) => None,
+        };
+        match (own.as_slice(), last) {
+            ([one], _) => Ok(*one),
+            ([], Some(last)) => Ok(last),
+            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next("provost task ls")),
+            ([..], _) => {
+                let message = "there are several teams: name one of them";
+                Err(ApiError::new(ErrorCode::BadRequest, message).next("provost task ls"))
+            }
+        }
+    }
+
+    /// Finds the newest team that a session was bound to, by the index: it is closed, and on no
+    /// board.
+    fn last_team(&self, session: SessionId) -> Result<Option<TeamId>, ApiError> {
+        let Some(sought) = TermQuery::new(&session.0.simple().to_string()) else { return Ok(None) };
+        let mut newest = None;
+        let found = self.ledger.find_streams(
+            stream::TEAM,
+            FoundBy::Parts(&sought),
+            MAX_CANDIDATES,
+            &mut |card| {
+                let row = card.projection.as_deref().map(serde_json::from_str::<TeamRow>);
+                // Any text may match the index; only the members count.
+                let own = row.and_then(Result::ok).filter(|row| {
+                    let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
+                    sessions.any(|one| one == session.to_string())
+                });
+                let id = own.and_then(|row| row.id.parse().ok());
+                newest = newest.max(id.map(|id| (card.created_seq, id)));
+                ControlFlow::Continue(())
+            },
+        );
+        found.map_err(|why| read_error(&why))?;
+        Ok(newest.map(|(_, id)| id))
+    }
+
+    /// Answers a read-only request.
+    pub(super) fn answer_team(&mut self, ask: &TeamRequest) -> Result<String, ApiError> {
+        match ask {
+            TeamRequest::Row { task, by } => self.with_sessions(task, by, |task, owner| {
+                let look = |session| owner.board.session(session);
+                let mut row = projection::team::row_for(task, &owner.caller, &query_actor(task, by), look);
+                for member in &mut row.members {
+                    member.polled_at = owner.polls.get(task.id, &member.name).map(|poll| poll.at);
+                }
+                Ok(json!({"ok": true, "task": row}))
+            }),
+            TeamRequest::Messages { task, by } => self.with_team(task, by, |task, _| {
+                let rows: Vec<_> =
+                    task.messages.iter().map(|one| projection::team::message_row(one)).collect();
+                Ok(json!({"ok": true, "task": task.id.to_string(), "messages": rows}))
+            }),
+            TeamRequest::Overview { task, by } => self.with_sessions(task, by, |task, owner| {
+                let seen = viewing_member(task, by)?;
+                let look = |session| owner.board.session(session);
+                Ok(json!({"ok": true, "cycle": projection::overview::overview(task, &seen, &owner.caller, look)}))
+            }),
+            TeamRequest::Wait { task, by, awaited } => self.with_team(task, by, |task, _| {
+                Ok(match task.wait_status(*awaited) {
+                    WaitStatus::Pending => json!({"ok": true, "status": "pending"}),
+                    WaitStatus::Done(result) => {
+                        json!({"ok": true, "status": "done", "done": result})
+                    }
+                    WaitStatus::Impossible(reason) => {
+                        json!({"ok": true, "status": "impossible", "reason": reason})
+                    }
+                })
+            }),
+            TeamRequest::Handoff { task, by, member } => self
+                .with_team(task, by, |task, owner| handoff_reply(task, member.as_deref(), &owner.caller)),
+            TeamRequest::List { limit } => {
+                let listing = Listing { extent: ListingExtent::LiveAnd(*limit), ..Listing::default() };
+                let mut cards = Vec::new();
+                let shown = listing.visit_teams(&self.ledger, |card| {
+                    cards.push(card.to_owned());
+                    ControlFlow::Continue(())
+                });
+                let more = shown.map_err(|why| read_error(&why))?;
+                Ok(format!("{{\"ok\":true,\"tasks\":[{}],\"more\":{more}}}", cards.join(",")))
+            }
+            TeamRequest::BoundSessions => {
+                let open = self.board.teams().filter(|task| !task.phase.is_over());
+                let bound = open.flat_map(|task| {
+                    let name = &task.spec.name;
+                    bound_sessions(task).into_iter().map(move |session| (session.to_string(), name))
+                });
+                Ok(json!(bound.collect::<BTreeMap<_, _>>()).to_string())
+            }
+            TeamRequest::Open { .. }
+            | TeamRequest::Pair { .. }
+            | TeamRequest::Command { .. }
+            | TeamRequest::Next { .. } => {
+                unreachable!("changes are decided, not answered")
+            }
+        }
+    }
+
+    /// Shows a team with its members' sessions, including evicted ones.
+    fn with_sessions(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+        show: impl FnOnce(&Team, &Owner) -> Result<Value, ApiError>,
+    ) -> Result<String, ApiError> {
+        let id = self.resolve_team(named, by)?;
+        let loaded = self.load_with_members(id);
+        let shown = self.board.team(id).ok_or_else(|| self.team_not_loaded(id, named));
+        let shown = shown.and_then(|task| show(task, self));
+        self.evict(&loaded);
+        shown.map(|shown| shown.to_string())
+    }
+
+    /// Describes why a team is not on the board: it does not exist, or cannot be read.
+    fn team_not_loaded(&self, id: TeamId, named: &str) -> ApiError {
+        match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
+            None => no_team(named),
+            Some(why) => {
+                ApiError::new(ErrorCode::Storage, why.clone()).next("provost ledger verify")
+            }
+        }
+    }
+
+    fn with_team(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+        show: impl FnOnce(&Team, &Owner) -> Result<Value, ApiError>,
+    ) -> Result<String, ApiError> {
+        let id = self.resolve_team(named, by)?;
+        let loaded = self.board.team(id).is_none();
+        if loaded {
+            self.load(&stream::team_stream_id(id)).map_err(|why| {
+                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+            })?;
+        }
+        let shown = self.board.team(id).map(|task| show(task, self));
+        let shown = shown.unwrap_or_else(|| Err(no_team(named)));
+        if loaded {
+            self.board.evict_team(id);
+        }
+        shown.map(|shown| shown.to_string())
+    }
+
+    /// Decides a change of a team.
+    pub(super) fn change_team(
+        &self,
+        turn: &mut BoardTransaction<'_>,
+        ask: &TeamRequest,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        match ask {
+            TeamRequest::Open { id, spec } => self.open_team(turn, *id, spec, actor),
+            TeamRequest::Pair { id, pairing } => self.open_pair(turn, *id, pairing, actor),
+            TeamRequest::Command { task, by, command } => {
+                let id = self.resolve_team(task, by)?;
+                let who = resolve_actor(turn, id, by)?;
+                let unknown = command.bound_session().filter(|id| turn.session(*id).is_none());
+                if let Some(session) = unknown {
+                    return Err(self.not_loaded(session));
+                }
+                if let TeamCommand::Rename { name } = &**command {
+                    check_name(name)?;
+                    check_name_free(turn, name, Some(id))?;
+                }
+                self.command_team(turn, id, &who, command, &audit_actor::encode_actor(actor, &who))
+            }
+            TeamRequest::Next { task, by } => {
+                let id = self.resolve_team(task, by)?;
+                let who = resolve_actor(turn, id, by)?;
+                self.next_message(turn, id, &who, &audit_actor::encode_actor(actor, &who))
+            }
+            TeamRequest::Row { .. }
+            | TeamRequest::Messages { .. }
+            | TeamRequest::Overview { .. }
+            | TeamRequest::Wait { .. }
+            | TeamRequest::Handoff { .. }
+            | TeamRequest::List { .. }
+            | TeamRequest::BoundSessions => {
+                unreachable!("queries are answered before decisions")
+            }
+        }
+    }
+
+    fn open_team(
+        &self,
+        turn: &mut BoardTransaction<'_>,
+        id: TeamId,
+        spec: &TeamSpec,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        check_name_free(turn, &spec.name, None)?;
+        turn.open_team(id, spec.clone(), &[], actor).map_err(|why| {
+            ApiError::new(error_code(&why), why.to_string()).next("provost task new --help")
+        })?;
+        self.opened_reply(turn, id)
+    }
+
+    fn opened_reply(&self, turn: &BoardTransaction<'_>, id: TeamId) -> Result<String, ApiError> {
+        let row = self.row_in_transaction(turn, id, &TeamActor::Operator)?;
+        Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
+    }
+
+    /// Builds the row of a team for the caller, as it would be after the decisions so far.
+    pub(super) fn row_in_transaction(
+        &self,
+        turn: &BoardTransaction<'_>,
+        id: TeamId,
+        who: &TeamActor,
+    ) -> Result<TeamRow, ApiError> {
+        let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
+        Ok(projection::team::row_for(task, &self.caller, who, |session| turn.session(session)))
+    }
+
+    /// Opens a team, its sessions and their bindings in one commit, or nothing at all.
+    fn open_pair(
+        &self,
+        turn: &mut BoardTransaction<'_>,
+        id: TeamId,
+        pairing: &Pairing,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        check_name_free(turn, &pairing.spec.name, None)?;
+        let mut commands = Vec::new();
+        for member in &pairing.members {
+            let session = match &member.session {
+                Some(NewSession::Existing(named)) => Some(self.resolve(named)?),
+                Some(NewSession::New { id, .. }) => Some(*id),
+                None => None,
+            };
+            let (name, labels) = (member.name.clone(), member.labels.clone());
+            commands.push(TeamCommand::Bind { name, role: member.role, session, labels });
+        }
+        for criterion in &pairing.criteria {
+            let NewCriterion { text, rationale, needs } = criterion.clone();
+            commands.push(TeamCommand::Demand { text, rationale, needs });
+        }
+        let template = pairing.template.iter().cloned();
+        commands.extend(template.map(|template| TeamCommand::BeginLoop { template }));
+        let posts = pairing.posts.iter().cloned();
+        commands.extend(posts.map(|post| TeamCommand::Post(Box::new(post))));
+        let new = self.new_sessions(pairing);
+        turn.open_team_with_sessions(id, pairing.spec.clone(), &commands, &new, actor).map_err(
+            |why| {
+                // There is no team to show.
+                ApiError::new(error_code(&why), why.to_string()).next("provost pair --help")
+            },
+        )?;
+        for member in &pairing.members {
+            if let Some(NewSession::New { id, spec }) = &member.session {
+                turn.open(*id, (**spec).clone(), actor);
+            }
+        }
+        turn.advance_team(id);
+        self.opened_reply(turn, id)
+    }
+
+    /// Returns the new sessions of a pair in their initial state.
+    fn new_sessions(&self, pairing: &Pairing) -> Vec<Session> {
+        let new = pairing.members.iter().filter_map(|member| match &member.session {
+            Some(NewSession::New { id, spec }) => Some((*id, spec.clone())),
+            Some(NewSession::Existing(_)) | None => None,
+        });
+        new.map(|(id, spec)| Session::open(id, self.clock.now(), &SessionOpened { spec })).collect()
+    }
+
+    fn command_team(
+        &self,
+        turn: &mut BoardTransaction<'_>,
+        id: TeamId,
+        who: &TeamActor,
+        command: &TeamCommand,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        let counted = self.with_poll_count(id, who, command);
+        let draft = draft_row(turn.team(id), who, command);
+        match turn.command_team(id, who, counted.as_ref().unwrap_or(command), actor) {
+            None => Err(no_team(&id.to_string())),
+            Some(Err(TeamRejection::NothingNew)) => self.repeated_reply_to(turn, id, who, command),
+            Some(Err(why)) => Err(refused_with_hint(&why, id, who, command)),
+            Some(Ok((_, events))) => {
+                if counted.is_some() {
+                    self.polls.reset(id, who.name());
+                }
+                let until = self.lease_until(turn.team(id), command);
+                self.change_reply(turn, id, who, &events, draft, until)
+            }
+        }
+    }
+
+    /// Returns the wall time of a deadline.
+    fn wall_time(&self, mono_ms: u64) -> i64 {
+        projection::team::wall_time(self.clock.now(), mono_ms)
+    }
+
+    /// Returns the deadline for acknowledging an accepted message.
+    fn lease_until(&self, task: Option<&Team>, command: &TeamCommand) -> Option<i64> {
+        let TeamCommand::Accept { no, .. } = command else { return None };
+        let lease = task?.message(*no)?.standing.lease()?;
+        lease.until_ms.map(|until| self.wall_time(until))
+    }
+
+    /// Answers a repeated change with the result of the first one.
+    fn repeated_reply_to(
+        &self,
+        turn: &BoardTransaction<'_>,
+        id: TeamId,
+        who: &TeamActor,
+        command: &TeamCommand,
+    ) -> Result<String, ApiError> {
+        let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
+        let sent = command.message_key().and_then(|key| task.message_by_key(who, key));
+        let mut reply = match sent {
+            Some(message) => {
+                let row = projection::team::message_row(message);
+                json!({"ok": true, "task": projection::team::head_row(task), "message": row})
+            }
+            None => json!({"ok": true, "task": self.row_in_transaction(turn, id, who)?}),
+        };
+        if let TeamCommand::Check { what } = command
+            && let Some(pending) = task.pending_check(what)
+        {
+            reply["check"] = json!(pending.no);
+        }
+        if let Some(until) = self.lease_until(Some(task), command) {
+            reply["lease_until"] = json!(until);
+        }
+        Ok(reply.to_string())
+    }
+
+    /// Answers with the changed rows. A refusal is an error even if it was recorded.
+    fn change_reply(
+        &self,
+        turn: &BoardTransaction<'_>,
+        id: TeamId,
+        who: &TeamActor,
+        events: &[Event],
+        draft: Option<DraftRow>,
+        lease_until: Option<i64>,
+    ) -> Result<String, ApiError> {
+        let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
+        events.iter().find_map(|event| recorded_refusal(task, who, event)).map_or(Ok(()), Err)?;
+        let changed = events.iter().filter_map(|event| projection::team::changed_row(task, event));
+        let mut rows: BTreeMap<&str, String> =
+            changed.map(|(name, row)| (name, projection::team::row_json(&row))).collect();
+        rows.extend(draft.map(|draft| ("draft", projection::team::row_json(&draft))));
+        rows.extend(lease_until.map(|until| ("lease_until", until.to_string())));
+        // Serialized directly: an intermediate value would cost more than the change. And the
+        // sender of a message does not need a row with thousands of members.
+        let of_message = rows.contains_key("message");
+        let row = if of_message && events.iter().all(projection::team::is_message_event) {
+            projection::team::row_json(&projection::team::head_row(task))
+        } else {
+            projection::team::row_json(&self.row_in_transaction(turn, id, who)?)
+        };
+        let mut reply = format!("{{\"ok\":true,\"task\":{row}");
+        for (name, row) in rows {
+            reply.push_str(&format!(",\"{name}\":{row}"));
+        }
+        reply.push('}');
+        Ok(reply)
+    }
+
+    /// Fills in the number of polls in vain, which is known here and not taken from the caller.
+    fn with_poll_count(
+        &self,
+        id: TeamId,
+        who: &TeamActor,
+        command: &TeamCommand,
+    ) -> Option<TeamCommand> {
+        let TeamCommand::Accept { no, lease, .. } = command else { return None };
+        let polls = self.polls.get(id, who.name()).map_or(0, |poll| poll.empty_polls);
+        Some(TeamCommand::Accept { no: *no, lease: *lease, polls })
+    }
+
+    /// Returns the caller's next message, or nothing if there is none, which is not a failure.
+    fn next_message(
+        &self,
+        turn: &mut BoardTransaction<'_>,
+        id: TeamId,
+        who: &TeamActor,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        let now = self.clock.now();
+        let command = TeamCommand::Next { consumer: who.name().to_owned() };
+        let item = match turn.command_team(id, who, &command, actor) {
+            None => return Err(no_team(&id.to_string())),
+            Some(Err(TeamRejection::NothingNew)) => None,
+            Some(Err(why)) => return Err(refused_with_hint(&why, id, who, &command)),
+            Some(Ok((task, events))) => {
+                let wall_of = |mono_ms| self.wall_time(mono_ms);
+                events.iter().find_map(|event| offered_item(task, event, &self.caller, wall_of))
+            }
+        };
+        self.polls.note(id, who.name(), now.wall_ms, item.is_none());
+        Ok(json!({"ok": true, "task": id.to_string(), "item": item}).to_string())
+    }
+}
+
+/// Returns the member that the caller names or is, if there is one. The outer `None` means the
+/// operator.
+fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMember>> {
+    let mut bound = task.members.iter().filter(|one| one.is_bound());
+    match by {
+        TeamCaller::Operator => None,
+        TeamCaller::Member(name) => Some(bound.find(|one| one.name == *name)),
+        TeamCaller::Launch { launch, .. } => {
+            Some(bound.find(|one| one.session == Some(launch.session)))
+        }
+    }
+}
+
+/// Returns the actor of a read-only request: the operator, if no member is meant.
+fn query_actor(task: &Team, by: &TeamCaller) -> TeamActor {
+    let member = named_member(task, by).flatten();
+    member.map_or(TeamActor::Operator, |member| TeamActor::Member(member.name.clone()))
+}
+
+/// Returns the member that looks at the team. The operator sees what a manager sees.
+fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> {
+    match named_member(task, by) {
+        Some(Some(member)) => Ok(member.clone()),
+        Some(None) => {
+            let who = by.name().to_owned();
+            Err(refused(&TeamRejection::NoMember { who }, task.id))
+        }
+        None => Ok(TeamMember {
+            name: TeamActor::Operator.name().to_owned(),
+            role: MemberRole::Manager,
+            session: None,
+            labels: MemberLabels::default(),
+            means: None,
+            handed: false,
+            handover: None,
+            bound: task.opened,
+            left: None,
+            acknowledged: Some(task.config.revision),
+            told: NewsWatermark::default(),
+            news: Vec::new(),
+        }),
+    }
+}
+
+/// Returns the hand-offs of members.
+fn handoff_reply(
+    task: &Team,
+    member: Option<&str>,
+    caller: &ProvostInvocation,
+) -> Result<Value, ApiError> {
+    let bound = task.members.iter().filter(|one| one.is_bound());
+    let named = bound.filter(|one| member.is_none_or(|member| one.name == member));
+    let rows: Vec<HandoffRow> =
+        named.filter_map(|one| projection::handoff::handoff(task, &one.name, caller)).collect();
+    if let (Some(member), true) = (member, rows.is_empty()) {
+        return Err(refused(&TeamRejection::NoMember { who: member.to_owned() }, task.id));
+    }
+    let heartbeat = projection::handoff::heartbeat(task, caller);
+    Ok(json!({"ok": true, "task": task.id.to_string(), "handoffs": rows, "heartbeat": heartbeat}))
+}
+
+fn offered_item(
+    task: &Team,
+    event: &Event,
+    caller: &ProvostInvocation,
+    wall_of: impl Fn(u64) -> i64,
+) -> Option<Value> {
+    let Event::MessageOffered(MessageOffered { no, lease }) = event else { return None };
+    let message = task.message(*no)?;
+    Some(json!(projection::team::item_row(task, message, lease, caller, wall_of)))
+}
+
+/// Returns the caller as an actor of the team.
+pub(super) fn resolve_actor(
+    turn: &BoardTransaction<'_>,
+    id: TeamId,
+    by: &TeamCaller,
+) -> Result<TeamActor, ApiError> {
+    match by {
+        TeamCaller::Operator => Ok(TeamActor::Operator),
+        TeamCaller::Member(name) if name == "operator" => Ok(TeamActor::Operator),
+        TeamCaller::Member(name) => Ok(TeamActor::Member(name.clone())),
+        TeamCaller::Launch { launch, named } => {
+            let member = turn.member_of(id, launch.session);
+            let name = member.map(|member| member.name.clone()).ok_or_else(|| {
+                let message = format!("launch {launch} belongs to no member of this team");
+                ApiError::new(ErrorCode::Forbidden, message).next("provost task ls")
+            })?;
+            match named {
+                Some(named) if *named != name => {
+                    let message =
+                        format!("you are {name} in this team, and may only act as {name}");
+                    Err(ApiError::new(ErrorCode::Forbidden, message).next("provost task show"))
+                }
+                Some(_) | None => Ok(TeamActor::Member(name)),
+            }
+        }
+    }
+}
+
+/// Checks that no other open team has this name.
+fn check_name_free(
+    turn: &BoardTransaction<'_>,
+    name: &str,
+    own: Option<TeamId>,
+) -> Result<(), ApiError> {
+    let mut others = turn.teams().filter(|task| !task.phase.is_over() && Some(task.id) != own);
+    if others.any(|task| task.spec.name == name) {
+        let message = format!("there is already an open team \"{name}\"");
+        return Err(ApiError::new(ErrorCode::Refused, message).next("provost task ls"));
+    }
+    Ok(())
+}
+
+/// Returns the refusal that an event records.
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
+fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> Option<ApiError> {
+    match event {
+        Event::ContinuationRefused(refused) => {
+            let message = format!("{}: {}", refused.why.code(), refused.why);
+            let by = hints::actor_option(who);
+            let next = format!("provost loop status --task {}{by}", task.id.short());
+            Some(ApiError::new(ErrorCode::Refused, message).next(next))
+        }
+        Event::FinishRefused(refused) => {
+            let error = ApiError::new(ErrorCode::Refused, describe_not_finished(&refused.blockers));
+            let helps = refused.blockers.iter();
+            let helps = helps.filter_map(|one| hints::hint_for_blocker(task, who, one));
+            let error = helps.take(MAX_HINTS).fold(error, ApiError::next);
+            let by = hints::actor_option(who);
+            Some(error.next(format!("provost task show {}{by}", task.id.short())))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the draft of a command, even if nothing is proposed.
+fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Option<DraftRow> {
+    let TeamCommand::Draft { from, dry_run } = command else { return None };
+    let task = task?;
+    let draft = task.draft(who, from).ok()?;
+    Some(projection::team::draft_row(task, &draft, *dry_run))
+}
+
+/// The maximum number of candidate teams that are examined for a session.
+const MAX_CANDIDATES: usize = 100;
+
+/// The maximum number of suggested commands.
+const MAX_HINTS: usize = 3;
+
+fn no_team(text: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\""))
+        .next("provost task ls")
+}
+
+fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
+    ApiError::new(error_code(why), why.to_string())
+        .next(format!("provost task show {}", id.short()))
+}
+
+/// Like [`refused`], with the command that helps the caller.
+fn refused_with_hint(
+    why: &TeamRejection,
+    id: TeamId,
+    who: &TeamActor,
+    command: &TeamCommand,
+) -> ApiError {
+    ApiError::new(error_code(why), why.to_string())
+        .next(hints::hint_after_refusal(id, who, command, why))
+}
+
+fn error_code(why: &TeamRejection) -> ErrorCode {
+    match why {
+        TeamRejection::NoMember { .. }
+        | TeamRejection::NoMessage(_)
+        | TeamRejection::NoCriterion(_)
+        | TeamRejection::NoSuchEvidence(_) => ErrorCode::NotFound,
+        TeamRejection::NotForRole { .. }
+        | TeamRejection::RecordNotAllowed { .. }
+        | TeamRejection::ReviewerChooses
+        | TeamRejection::OperatorsLoop(_)
+        | TeamRejection::NotGranted(_)
+        | TeamRejection::NotRecipient(_) => ErrorCode::Forbidden,
+        TeamRejection::TooLong(_)
+        | TeamRejection::BadName(_)
+        | TeamRejection::NameReserved(_)
+        | TeamRejection::BadTemplate(_)
+        | TeamRejection::BadFiles(_)
+        | TeamRejection::NoPictures
+        | TeamRejection::OtherPictures
+        | TeamRejection::EvidenceMismatch(_)
+        | TeamRejection::TextTooShort(_)
+        | TeamRejection::Insufficient(_) => ErrorCode::BadRequest,
+        TeamRejection::NothingNew
+        | TeamRejection::TeamOver(_)
+        | TeamRejection::KindNotAllowed(_)
+        | TeamRejection::OperatorConsents
+        | TeamRejection::NoSuchCommand(_)
+        | TeamRejection::NeedsConsent(_)
+        | TeamRejection::DeniedCommand { .. }
+        | TeamRejection::NotAcknowledged(_)
+        | TeamRejection::NoMove(_)
+        | TeamRejection::NameTaken(_)
+        | TeamRejection::SessionTaken
+        | TeamRejection::InboxFull(..)
+        | TeamRejection::MessageIs { .. }
+        | TeamRejection::StaleLease(_)
+        | TeamRejection::NoLease { .. }
+        | TeamRejection::KeyTaken(_)
+        | TeamRejection::NoWorker(_)
+        | TeamRejection::IllegalJudgement { .. }
+        | TeamRejection::TooManyCriteria(_)
+        | TeamRejection::NothingToCheck
+        | TeamRejection::NoWorkToCheck
+        | TeamRejection::NoLoop
+        | TeamRejection::LoopRuns(_)
+        | TeamRejection::OtherIteration { .. }
+        | TeamRejection::Blocked(_)
+        | TeamRejection::StaleRevision { .. }
+        | TeamRejection::NotReady(_)
+        | TeamRejection::WorkerFirst
+        | TeamRejection::AlreadyProposed(_)
+        | TeamRejection::ProposalsMissing
+        | TeamRejection::OwnProposal
+        | TeamRejection::OperatorAllows(_)
+        | TeamRejection::MessagesOpen { .. }
+        | TeamRejection::HandoverToSelf(_)
+        | TeamRejection::BeingAudited
+        | TeamRejection::NotPaused
+        | TeamRejection::NoSession(_)
+        | TeamRejection::SessionRejected { .. } => ErrorCode::Refused,
+    }
+}
+
+/// Returns the sessions that may get a command when a team changes.
+pub(super) fn bound_sessions(task: &Team) -> Vec<SessionId> {
+    let bound = task.members.iter().filter(|member| member.is_bound());
+    bound.filter_map(|member| member.session).collect()
+}

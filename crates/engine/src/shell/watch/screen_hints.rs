@@ -1,0 +1,445 @@
+//! Screen signals of an agent's terminal: from its escape codes, and from the screen that it draws.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
+    session::{Driver, ScreenHint, ScreenSource, Session},
+};
+use provost_drivers::codex::CodexVersion;
+use provost_watch::{
+    screen::{self, FrameDebouncer, ScreenKind, ScreenReading},
+    terminal::{
+        AgentState, BlockedReason, Scanner, TerminalScreen, TerminalSignal, TitleState, title_state,
+    },
+};
+
+/// A state inferred from a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InferredState {
+    pub(crate) by: ScreenSource,
+    pub(crate) place: u64,
+    pub(crate) what: ScreenHint,
+}
+
+/// The assumed size of a screen that is read elsewhere, in rows and columns.
+const UNKNOWN_SIZE: (u16, u16) = (24, 80);
+
+/// How long after a write the screen is read, and read again to see whether it is stable.
+const READ_DELAY_MS: u64 = 120;
+
+/// The same delay while something is drawn continuously without anything new.
+const CALM_READ_DELAY_MS: u64 = 400;
+
+/// Reads the terminal of one launch.
+pub(crate) struct ScreenHints {
+    scanner: Scanner,
+    drawn: Option<TrackedScreen>,
+    /// How many bytes the terminal was sent.
+    bytes_sent: u64,
+    /// How many of them the scanner did not get: those before it, and those that are missing.
+    bytes_skipped: u64,
+    /// The last signal of each kind of code: a title with a spinner repeats itself ten times a
+    /// second.
+    last_signals: BTreeMap<ScreenSource, ScreenHint>,
+}
+
+/// The screen of an agent whose screens are known.
+struct TrackedScreen {
+    screen: TerminalScreen,
+    steady: FrameDebouncer,
+    /// The agent's version, if it is known.
+    version: Option<(u64, u64)>,
+    /// When it is to be read.
+    due_ms: Option<u64>,
+    /// Whether anything was drawn since it was read.
+    drawn_since_read: bool,
+}
+
+impl ScreenHints {
+    pub(crate) fn new(session: &Session, rows: u16, columns: u16) -> ScreenHints {
+        let agent = &session.spec.agent;
+        let version = agent.version.as_deref().and_then(CodexVersion::parse);
+        let drawn = (agent.driver == Driver::CodexTerminal).then(|| TrackedScreen {
+            screen: TerminalScreen::new(rows, columns),
+            steady: FrameDebouncer::default(),
+            version: version
+                .map(|CodexVersion(major, minor, _)| (u64::from(major), u64::from(minor))),
+            due_ms: None,
+            drawn_since_read: false,
+        });
+        ScreenHints {
+            scanner: Scanner::default(),
+            drawn,
+            bytes_sent: 0,
+            bytes_skipped: 0,
+            last_signals: BTreeMap::new(),
+        }
+    }
+
+    /// Returns hints for a terminal that is read elsewhere: its frames and its title. Their
+    /// positions start after this one.
+    pub(crate) fn after(session: &Session, place: u64) -> ScreenHints {
+        let (rows, columns) = UNKNOWN_SIZE;
+        ScreenHints {
+            bytes_sent: place,
+            bytes_skipped: place,
+            ..ScreenHints::new(session, rows, columns)
+        }
+    }
+
+    /// Reports an unsent draft at the prompt, at once and from a single read: a user who detaches
+    /// leaves it there.
+    pub(crate) fn draft(&mut self) -> Option<InferredState> {
+        let place = self.bytes_sent;
+        let drawn = self.drawn.as_mut()?;
+        let reading = drawn.read();
+        if reading.kind != ScreenKind::Draft
+            || drawn.steady.accepted_kind() == Some(ScreenKind::Draft)
+        {
+            return None;
+        }
+        drawn.steady.accept(&reading);
+        Some(InferredState { by: ScreenSource::Screen, place, what: ScreenHint::UnsentText })
+    }
+
+    /// Takes a title that was read together with a frame, and returns its signal unless the last
+    /// title had the same. A title only shows that the user is needed. The reason comes from the
+    /// screen, unless the screen is stable and shows no known request.
+    pub(crate) fn title(
+        &mut self,
+        title: &str,
+        reading: Option<&ScreenReading>,
+    ) -> Option<InferredState> {
+        let what = hint_from_title(title)?;
+        let is_told = |reading: &ScreenReading| {
+            !self.agrees(reading)
+                || matches!(hint_from_screen(reading), Some(ScreenHint::ShowsRequest(_)))
+        };
+        if matches!(what, ScreenHint::ShowsRequest(_)) && reading.is_some_and(is_told) {
+            return None;
+        }
+        let guess = self.take_if_new(InferredState {
+            by: ScreenSource::Title,
+            place: self.bytes_sent + 1,
+            what,
+        })?;
+        self.bytes_sent += 1;
+        self.bytes_skipped += 1;
+        Some(guess)
+    }
+
+    /// Stores the signal of a code, and returns it unless the same kind of code had it last.
+    fn take_if_new(&mut self, guess: InferredState) -> Option<InferredState> {
+        let before = self.last_signals.insert(guess.by, guess.what.clone());
+        let new = before.as_ref() != Some(&guess.what);
+        if new
+            && guess.by != ScreenSource::Screen
+            && let Some(drawn) = self.drawn.as_mut()
+        {
+            // The screen is reported again after that, even if it is unchanged: only the screen
+            // shows whether the agent is at its prompt, and the code that ends the state may be
+            // missed.
+            drawn.steady.forget();
+        }
+        new.then_some(guess)
+    }
+
+    /// Takes a screen that was read elsewhere, as one of two frames that have to agree.
+    pub(crate) fn frame(&mut self, reading: ScreenReading) -> Option<InferredState> {
+        let steady = self.drawn.as_mut()?.steady.frame(reading)?;
+        self.bytes_sent += 1;
+        self.bytes_skipped += 1;
+        Some(InferredState {
+            by: ScreenSource::Screen,
+            place: self.bytes_sent,
+            what: hint_from_screen(&steady)?,
+        })
+    }
+
+    /// Whether a reading shows the accepted state, so that no further read is needed.
+    pub(crate) fn agrees(&self, reading: &ScreenReading) -> bool {
+        self.drawn.as_ref().is_none_or(|drawn| drawn.steady.is_accepted(reading))
+    }
+
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        if let Some(drawn) = &mut self.drawn {
+            drawn.screen.resize(rows, columns);
+        }
+    }
+
+    /// Returns when the screen is to be read.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.drawn.as_ref().and_then(|drawn| drawn.due_ms)
+    }
+
+    /// Reads the screen, if it is due.
+    pub(crate) fn read_screen(&mut self, now_ms: u64) -> Option<InferredState> {
+        let place = self.bytes_sent;
+        let drawn =
+            self.drawn.as_mut().filter(|drawn| drawn.due_ms.is_some_and(|at| at <= now_ms))?;
+        // A stable screen is read twice, and then no more.
+        let again = std::mem::replace(&mut drawn.drawn_since_read, false);
+        let reading = drawn.read();
+        let known = drawn.steady.accepted_kind() == Some(reading.kind);
+        let next = if known { CALM_READ_DELAY_MS } else { READ_DELAY_MS };
+        drawn.due_ms = again.then_some(now_ms + next);
+        let steady = drawn.steady.frame(reading)?;
+        let what = hint_from_screen(&steady)?;
+        Some(InferredState { by: ScreenSource::Screen, place, what })
+    }
+
+    /// Takes the next bytes of the terminal and returns their signals, each with the position after
+    /// it in the terminal's output.
+    pub(crate) fn feed(&mut self, bytes: &[u8], now_ms: u64) -> Vec<InferredState> {
+        let mut found = Vec::new();
+        self.bytes_sent += bytes.len() as u64;
+        if let Some(drawn) = &mut self.drawn {
+            drawn.screen.feed(bytes);
+            drawn.drawn_since_read = true;
+            drawn.due_ms.get_or_insert(now_ms + READ_DELAY_MS);
+        }
+        let before = self.bytes_skipped;
+        self.scanner.feed(bytes, |heard| {
+            let guess = |(by, what)| InferredState { by, place: before + heard.after, what };
+            found.extend(hint_from_signal(&heard.signal).map(guess));
+        });
+        found.into_iter().filter_map(|guess| self.take_if_new(guess)).collect()
+    }
+}
+
+impl TrackedScreen {
+    fn read(&self) -> ScreenReading {
+        screen::classify_styled(&self.screen.styled_lines(), self.version)
+    }
+}
+
+fn hint_from_signal(signal: &TerminalSignal) -> Option<(ScreenSource, ScreenHint)> {
+    match signal {
+        TerminalSignal::Agent { state, .. } => Some((ScreenSource::Osc, hint_from_state(state))),
+        TerminalSignal::Title(title) => {
+            hint_from_title(title).map(|hinted| (ScreenSource::Title, hinted))
+        }
+        TerminalSignal::Notification(text) => {
+            Some((ScreenSource::Notify, hint_from_notification(text)?))
+        }
+        TerminalSignal::Bell => None,
+    }
+}
+
+/// Returns the signal of a stable screen. A screen that no rule knows has none.
+fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
+    let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
+    let said = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
+    let dialog = |what: &str| {
+        ScreenHint::ShowsRequest(inferred_request(RequestKind::Dialog, &format!("{what}: {said}")))
+    };
+    Some(match reading.kind {
+        ScreenKind::Trust => dialog("asks whether to trust the directory"),
+        ScreenKind::HookTrust => dialog("asks whether to trust hooks"),
+        ScreenKind::Login => dialog("wants a login"),
+        ScreenKind::Update => dialog("offers an update"),
+        ScreenKind::ModelMigration => dialog("offers another model"),
+        ScreenKind::UnknownDialog => dialog("waits for a choice"),
+        ScreenKind::Approval => ScreenHint::ShowsRequest(approval(reading)),
+        ScreenKind::Question | ScreenKind::Plan => {
+            ScreenHint::ShowsRequest(inferred_request(RequestKind::Question, said))
+        }
+        ScreenKind::Retrying => {
+            ScreenHint::Retrying { detail: "its screen shows that it is reconnecting".to_owned() }
+        }
+        ScreenKind::Working => ScreenHint::Working,
+        ScreenKind::Composer => ScreenHint::AtPrompt,
+        ScreenKind::Draft => ScreenHint::UnsentText,
+        ScreenKind::Nothing => return None,
+    })
+}
+
+/// Returns the approval that a screen shows, with the text of its subject.
+fn approval(reading: &ScreenReading) -> AgentRequest {
+    let Some(shown) = reading.approval() else {
+        return inferred_request(RequestKind::Approval, "its screen asks for an approval");
+    };
+    let (command, reason) = (shown.command, shown.reason);
+    let title = [Some(shown.asks), command.clone()].into_iter().flatten().collect::<Vec<_>>();
+    let subject = command.is_some().then(|| ApprovalSubject {
+        command,
+        reason,
+        ..ApprovalSubject::default()
+    });
+    AgentRequest {
+        subject: subject.map(Box::new),
+        ..inferred_request(RequestKind::Approval, &title.join(" "))
+    }
+}
+
+fn hint_from_state(state: &AgentState) -> ScreenHint {
+    match state {
+        AgentState::Idle => ScreenHint::AtPrompt,
+        AgentState::Working => ScreenHint::Working,
+        AgentState::Blocked(BlockedReason::Permission) => ScreenHint::ShowsRequest(
+            inferred_request(RequestKind::Approval, "its terminal asks for an approval"),
+        ),
+        AgentState::Blocked(BlockedReason::Question) => ScreenHint::ShowsRequest(inferred_request(
+            RequestKind::Question,
+            "its terminal asks a question",
+        )),
+        AgentState::Blocked(BlockedReason::Other(_)) => ScreenHint::ShowsRequest(inferred_request(
+            RequestKind::Dialog,
+            "its terminal waits for the user",
+        )),
+        AgentState::Done => ScreenHint::AtPrompt,
+        AgentState::Error | AgentState::Clear => ScreenHint::Finished,
+    }
+}
+
+fn hint_from_title(title: &str) -> Option<ScreenHint> {
+    match title_state(title) {
+        TitleState::Idle => Some(ScreenHint::AtPrompt),
+        TitleState::Working => Some(ScreenHint::Working),
+        TitleState::ActionRequired => Some(ScreenHint::ShowsRequest(inferred_request(
+            RequestKind::Dialog,
+            "its title shows that it needs input",
+        ))),
+        TitleState::Unmarked => None,
+    }
+}
+
+/// The beginnings of notifications that ask for input; all others only inform.
+const REQUEST_PREFIXES: [(&str, RequestKind); 2] =
+    [("Approval requested", RequestKind::Approval), ("Plan mode prompt", RequestKind::Question)];
+
+fn hint_from_notification(text: &str) -> Option<ScreenHint> {
+    let (_, kind) = REQUEST_PREFIXES.iter().find(|(beginning, _)| text.starts_with(beginning))?;
+    Some(ScreenHint::ShowsRequest(inferred_request(*kind, text)))
+}
+
+/// Returns a request without a native id: only its appearance is known.
+fn inferred_request(kind: RequestKind, title: &str) -> AgentRequest {
+    AgentRequest {
+        native: String::new(),
+        kind,
+        waiting: BlockingMode::Blocking,
+        title: title.to_owned(),
+        questions: Vec::new(),
+        subject: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hints(drawn: Option<TrackedScreen>, sent: u64) -> ScreenHints {
+        ScreenHints {
+            scanner: Scanner::default(),
+            drawn,
+            bytes_sent: sent,
+            bytes_skipped: sent,
+            last_signals: BTreeMap::new(),
+        }
+    }
+
+    fn told(bytes: &[u8]) -> Vec<(ScreenSource, ScreenHint)> {
+        let mut hints = hints(None, 0);
+        hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
+    }
+
+    #[test]
+    fn reported_state_is_only_a_hint() {
+        let said = told(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
+        assert_eq!(said, [(ScreenSource::Osc, ScreenHint::Working)]);
+        let said = told(b"\x1b]7501;state=idle:app=codex\x07");
+        assert_eq!(said, [(ScreenSource::Osc, ScreenHint::AtPrompt)]);
+        let said = told(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
+        assert!(
+            matches!(&said[..], [(ScreenSource::Osc, ScreenHint::ShowsRequest(asked))] if asked.kind == RequestKind::Approval)
+        );
+    }
+
+    #[test]
+    fn screen_approval_has_its_command() {
+        let screen = "  Would you like to run the following command?\n\n  Reason: May I?\n\n  $ touch x\n\n› 1. Yes (y)\n  2. No (esc)\n\n  Press enter to confirm or esc to cancel";
+        let lines: Vec<String> = screen.lines().map(str::to_owned).collect();
+        let Some(ScreenHint::ShowsRequest(asked)) =
+            hint_from_screen(&screen::classify(&lines, None))
+        else {
+            panic!("an approval");
+        };
+        assert_eq!(asked.title, "Would you like to run the following command? touch x");
+        let subject = asked.subject.unwrap();
+        assert_eq!(
+            (subject.command.as_deref(), subject.reason.as_deref()),
+            (Some("touch x"), Some("May I?"))
+        );
+    }
+
+    #[test]
+    fn repeated_title_is_reported_once() {
+        let said = told(
+            "\u{1b}]0;⠋ x\u{7}\u{1b}]0;⠙ x\u{7}\u{1b}]0;Ready\u{7}\u{1b}]0;⠹ x\u{7}".as_bytes(),
+        );
+        let what: Vec<ScreenHint> = said.into_iter().map(|(_, what)| what).collect();
+        assert_eq!(what, [ScreenHint::Working, ScreenHint::AtPrompt, ScreenHint::Working]);
+    }
+
+    #[test]
+    fn prompt_like_text_gives_no_hint() {
+        assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
+    }
+
+    #[test]
+    fn new_title_makes_the_frame_reported_again() {
+        let drawn = TrackedScreen {
+            screen: TerminalScreen::new(24, 80),
+            steady: FrameDebouncer::default(),
+            version: None,
+            due_ms: None,
+            drawn_since_read: false,
+        };
+        let mut hints = hints(Some(drawn), 5);
+        let lines = ["› Ask", "", "  ? for shortcuts"].map(str::to_owned);
+        let framed = |hints: &mut ScreenHints| hints.frame(screen::classify(&lines, None));
+        assert_eq!(framed(&mut hints), None, "one frame is not believed");
+        let shown = framed(&mut hints).unwrap();
+        assert_eq!((shown.by, shown.what), (ScreenSource::Screen, ScreenHint::AtPrompt));
+        let titled = hints.title("Working | here", None).unwrap();
+        assert_eq!((titled.by, titled.what), (ScreenSource::Title, ScreenHint::Working));
+        assert!(titled.place > shown.place);
+        assert_eq!(hints.title("⠋ here", None), None, "it is the same state");
+        assert_eq!(hints.title("here", None), None, "it has no state");
+        assert_eq!(framed(&mut hints), None, "one frame is not believed");
+        let again = framed(&mut hints).expect("the screen is reported again");
+        assert!(again.place > titled.place && again.what == ScreenHint::AtPrompt, "{again:?}");
+    }
+
+    #[test]
+    fn asking_title_counts_if_screen_asks_nothing() {
+        let drawn = TrackedScreen {
+            screen: TerminalScreen::new(24, 80),
+            steady: FrameDebouncer::default(),
+            version: None,
+            due_ms: None,
+            drawn_since_read: false,
+        };
+        let mut hints = hints(Some(drawn), 0);
+        let asks = |hints: &mut ScreenHints, lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            let reading = screen::classify(&lines, None);
+            let titled = hints.title("[ ! ] Action Required | here", Some(&reading));
+            hints.frame(reading);
+            titled.is_some()
+        };
+        let approval = [
+            "  Would you like to run the following command?",
+            "› 1. Yes (y)",
+            "  2. No (esc)",
+            "  Press enter to confirm or esc to cancel",
+        ];
+        for _ in 0..4 {
+            assert!(!asks(&mut hints, &approval), "its screen shows the request");
+        }
+        let told = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
+        assert_eq!(told, [false, false, true, false]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Git directories of Provost's own, through which it uses foreign repositories.
+//!
+//! A repository's configuration and hooks are written by anyone who works in it, and much of it
+//! names programs. Switching programs off by name can miss one, and a name can be written between
+//! Provost's check and git's read. So git reads none of it: instead of the directory that the
+//! repository's worktrees share, git gets a directory of Provost's own. That directory contains a
+//! configuration with only the hash and ref formats, links to the repository's refs, and copies of
+//! its patterns. Objects, HEAD and index are the repository's own. Settings that matter come from
+//! [`crate::settings`], as data.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_sys::{agent_file, private};
+use tempfile::TempDir;
+
+use crate::command::{Error, Git, GitCall};
+use crate::long_call;
+use crate::names::Oid;
+use crate::repo::Repo;
+
+/// Shared files that Provost uses in place. None of them names a program. HEAD is the main
+/// worktree's, for the list of worktrees; where HEAD is moved, git finds it in the worktree's own
+/// directory. Filters that the operator trusts keep their files in `lfs` and `git-crypt`.
+const LINKED: &[&str] = &[
+    "HEAD",
+    "refs",
+    "packed-refs",
+    "logs",
+    "reftable",
+    "worktrees",
+    "shallow",
+    "lfs",
+    "git-crypt",
+];
+
+/// Pattern files, which are copied as data.
+const COPIED: &[&str] = &["info/exclude", "info/attributes"];
+
+/// How much of such a file is copied; git's own limit for an attributes file is 100 MiB.
+const MAX_PATTERNS: u64 = 1 << 20;
+
+/// The number of directories kept for reuse.
+const MAX_KEPT: usize = 500;
+
+/// The hash and ref formats of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct RepoFormat {
+    /// As in `extensions.objectFormat`; none means SHA-1.
+    pub(crate) objects: Option<&'static str>,
+    /// As in `extensions.refStorage`; none means files.
+    pub(crate) refs: Option<&'static str>,
+}
+
+impl RepoFormat {
+    /// Returns the format with hashes like this one, and refs in files.
+    fn like(oid: &Oid) -> Self {
+        let objects = (oid.as_str().len() == 64).then_some("sha256");
+        Self { objects, refs: None }
+    }
+
+    fn config(&self) -> String {
+        let extensions = [("objectformat", self.objects), ("refstorage", self.refs)];
+        let extensions: String = extensions
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("\t{name} = {}\n", value?)))
+            .collect();
+        if extensions.is_empty() {
+            return "[core]\n\trepositoryformatversion = 0\n".to_owned();
+        }
+        format!("[core]\n\trepositoryformatversion = 1\n[extensions]\n{extensions}")
+    }
+}
+
+/// The directories that stand in for those of repositories, shared by all copies of a [`Git`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StandIns {
+    made: Arc<Mutex<BTreeMap<StandInKey, Arc<StandIn>>>>,
+}
+
+/// The repository's directory and the stand-in's format.
+type StandInKey = (PathBuf, RepoFormat);
+
+/// A directory that git uses as the shared directory of a repository's worktrees.
+#[derive(Debug)]
+pub(crate) struct StandIn {
+    dir: TempDir,
+    shared: PathBuf,
+}
+
+impl StandIns {
+    /// Returns the stand-in of a repository, with its current patterns.
+    pub(crate) fn get(
+        &self,
+        scratch: &Path,
+        shared: &Path,
+        format: &RepoFormat,
+    ) -> Result<Arc<StandIn>, Error> {
+        let key = (shared.to_owned(), format.clone());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let stand_in = match made.get(&key).filter(|known| known.dir.path().is_dir()) {
+            Some(known) => Arc::clone(known),
+            None => {
+                if made.len() >= MAX_KEPT {
+                    // Directories in use stay until their users drop them.
+                    made.clear();
+                }
+                let new = Arc::new(StandIn::make(scratch, "provost-git-", shared, format)?);
+                made.insert(key, Arc::clone(&new));
+                new
+            }
+        };
+        stand_in.copy_patterns()?;
+        Ok(stand_in)
+    }
+}
+
+impl StandIn {
+    /// Creates one for a call that may outlive this process. It stays until it is removed
+    /// explicitly.
+    pub(crate) fn for_long_call(
+        scratch: &Path,
+        shared: &Path,
+        format: &RepoFormat,
+    ) -> Result<PathBuf, Error> {
+        let new = Self::make(scratch, long_call::DIRECTORY_PREFIX, shared, format)?;
+        new.copy_patterns()?;
+        Ok(new.dir.keep())
+    }
+
+    fn make(
+        scratch: &Path,
+        prefix: &str,
+        shared: &Path,
+        format: &RepoFormat,
+    ) -> Result<Self, Error> {
+        let dir = TempDir::with_prefix_in(prefix, scratch).map_err(Error::file(scratch))?;
+        private::make_private_dir(dir.path()).map_err(Error::file(dir.path()))?;
+        for name in LINKED {
+            let link = dir.path().join(name);
+            symlink(shared.join(name), &link).map_err(Error::file(&link))?;
+        }
+        let config = dir.path().join("config");
+        private::write(&config, format.config().as_bytes()).map_err(Error::file(&config))?;
+        let info = dir.path().join("info");
+        private::create_dir_all(&info).map_err(Error::file(&info))?;
+        Ok(Self { dir, shared: shared.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Copies the patterns that changed. The new file replaces the old one atomically: another call
+    /// may be reading it.
+    fn copy_patterns(&self) -> Result<(), Error> {
+        for name in COPIED {
+            let (from, to) = (self.shared.join(name), self.dir.path().join(name));
+            let wanted = patterns(&from).map_err(Error::file(&from))?;
+            if fs::read(&to).unwrap_or_default() == wanted {
+                continue;
+            }
+            let new = to.with_extension("new");
+            private::write(&new, &wanted)
+                .and_then(|()| fs::rename(&new, &to))
+                .map_err(Error::file(&to))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a pattern file, which users often link; empty if it is missing or not a regular file.
+fn patterns(path: &Path) -> io::Result<Vec<u8>> {
+    let Ok(file) = agent_file::open_linked(path) else { return Ok(Vec::new()) };
+    let mut text = Vec::new();
+    file.take(MAX_PATTERNS).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// A temporary repository that has another one's objects and nothing else of it, not even refs.
+#[derive(Debug)]
+pub(crate) struct IsolatedRepo<'a> {
+    git: &'a Git,
+    dir: TempDir,
+    objects: PathBuf,
+}
+
+impl<'a> IsolatedRepo<'a> {
+    /// Creates one that reads and writes the objects of another, whose hashes are like this one.
+    pub(crate) fn with_objects_of(repo: &Repo<'a>, like: &Oid) -> Result<Self, Error> {
+        let git = repo.git();
+        let dir = TempDir::new_in(git.scratch()).map_err(Error::file(git.scratch()))?;
+        private::make_private_dir(dir.path()).map_err(Error::file(dir.path()))?;
+        init_repo(dir.path(), like)?;
+        Ok(Self { git, dir, objects: repo.objects() })
+    }
+
+    /// Prepares a call. The user's own settings are excluded as well: the same call must give the
+    /// same result.
+    pub(crate) fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
+        let call = self.git.call(self.dir.path()).args(args).without_user_settings();
+        call.variable("GIT_DIR", self.dir.path())
+            .variable("GIT_OBJECT_DIRECTORY", &self.objects)
+            .variable("GIT_ATTR_NOSYSTEM", "1")
+    }
+}
+
+/// Makes a directory a valid repository for git: without refs, and with the hash format as its only
+/// setting. Repeating it changes nothing.
+pub(crate) fn init_repo(dir: &Path, like: &Oid) -> Result<(), Error> {
+    let refs = dir.join("refs");
+    private::create_dir_all(&refs).map_err(Error::file(&refs))?;
+    let settings = RepoFormat::like(like).config();
+    for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", settings.as_str())] {
+        let file = dir.join(name);
+        private::write(&file, content.as_bytes()).map_err(Error::file(&file))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_contains_only_the_format() {
+        let plain = RepoFormat::default().config();
+        assert_eq!(plain, "[core]\n\trepositoryformatversion = 0\n");
+        let both = RepoFormat { objects: Some("sha256"), refs: Some("reftable") }.config();
+        assert_eq!(
+            both,
+            "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n\trefstorage = reftable\n"
+        );
+    }
+
+    #[test]
+    fn changed_patterns_are_copied() {
+        let place = tempfile::tempdir().unwrap();
+        let (scratch, shared) = (place.path().join("scratch"), place.path().join("shared"));
+        fs::create_dir_all(&scratch).unwrap();
+        fs::create_dir_all(shared.join("info")).unwrap();
+        let all = StandIns::default();
+        let now = || {
+            let one = all.get(&scratch, &shared, &RepoFormat::default()).unwrap();
+            fs::read_to_string(one.path().join("info/exclude")).unwrap_or_default()
+        };
+        assert_eq!(now(), "");
+        fs::write(shared.join("info/exclude"), "*.log\n").unwrap();
+        assert_eq!(now(), "*.log\n");
+        fs::remove_file(shared.join("info/exclude")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            shared.join("info/exclude"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(now(), "", "a pipe is not waited for");
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1, "it is used again");
+    }
+}

@@ -1,0 +1,47 @@
+//! Keep refs: they preserve an agent's work that no branch shows.
+
+use crate::command::{self, GitExit};
+use crate::names::{KeepRef, Oid};
+use crate::repo::Repo;
+
+/// The maximum number of keep refs with one name.
+const MAX_KEPT: usize = 1000;
+
+/// Why a commit was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("keep a commit: there are {MAX_KEPT} refs like {keep}")]
+    TooMany { keep: KeepRef },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Points a keep ref at the commit. If the ref holds a commit that the new one does not contain, it
+/// is left alone and a numbered one is used.
+pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
+    for count in 1..=MAX_KEPT {
+        let name = keep.numbered(count);
+        let before = repo.ref_commit(name.as_str())?;
+        if let Some(old) = &before
+            && !contains(repo, commit, old)?
+        {
+            continue;
+        }
+        let old = before.as_ref().map_or("", Oid::as_str);
+        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
+        return Ok(name);
+    }
+    Err(Error::TooMany { keep: keep.clone() })
+}
+
+/// Whether `old` is the commit or one of its ancestors.
+pub(crate) fn contains(repo: &Repo<'_>, commit: &Oid, old: &Oid) -> Result<bool, command::Error> {
+    let answer = repo
+        .read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()])
+        .run_unchecked()?;
+    match answer.exit {
+        GitExit::Code(0) => Ok(true),
+        GitExit::Code(1) => Ok(false),
+        GitExit::Code(_) | GitExit::Signal(_) => Err(answer.failure()),
+    }
+}

@@ -1,0 +1,778 @@
+//! Discovers agents on this machine that Provost did not start, from processes, rollout files and tmux panes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use provost_api::{ApiError, ErrorCode};
+use provost_core::session::Driver;
+use provost_watch::{
+    ThreadId,
+    process::{
+        self, AgentIdentification, AgentKind, Basis, ObservedProcess, PidIdentity, ProcessProperty,
+        ProcessTree, TmuxOrigin,
+    },
+    rollout::{CodexHomes, Rollout, SessionMeta, read_meta},
+    tmux::{self, PaneId, PaneListing, TmuxServer},
+};
+
+use crate::{context::Context, error::usage};
+
+/// The number of newest conversations that are examined.
+const MAX_CONVERSATIONS: usize = 50;
+
+/// The options that identify an agent.
+#[derive(Debug, Default)]
+pub(crate) struct AgentSelector {
+    pub(crate) pid: Option<u32>,
+    pub(crate) rollout: Option<PathBuf>,
+    pub(crate) pane: Option<String>,
+    pub(crate) thread: Option<String>,
+}
+
+/// An agent and everything known about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiscoveredAgent {
+    pub(crate) agent: String,
+    /// The evidence for the agent's kind.
+    pub(crate) evidence: &'static str,
+    /// Whether its process runs the agent's own program, not a script that may only have started it.
+    own_program: bool,
+    pub(crate) process: Option<PidIdentity>,
+    pub(crate) argv: Vec<String>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) rollout: Option<PathBuf>,
+    pub(crate) thread: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) pane: Option<AgentPane>,
+    /// The conversations that its process writes, if there are several with users: the caller must pick one.
+    pub(crate) conversations: Vec<Rollout>,
+    /// The pane that its environment names.
+    pub(crate) env_pane: Option<TmuxOrigin>,
+    /// Whether the files that its process writes could be read.
+    open_files_visible: bool,
+    /// Facts that could not be read, and why.
+    pub(crate) unobservable: Vec<String>,
+}
+
+/// The tmux pane that an agent runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AgentPane {
+    pub(crate) socket: String,
+    pub(crate) id: String,
+    pub(crate) server: u32,
+}
+
+impl DiscoveredAgent {
+    fn has_rollout(&self) -> bool {
+        self.rollout.is_some() || !self.conversations.is_empty()
+    }
+
+    /// Whether its environment names exactly this pane.
+    fn env_names_pane(&self, socket: &Path, pane: &PaneListing) -> bool {
+        self.env_pane.as_ref().is_some_and(|inside| {
+            let same = inside.pane.as_deref() == Some(pane.id.as_str());
+            same && inside.socket == socket && inside.server.is_none_or(|pid| pid == pane.server)
+        })
+    }
+
+    /// Returns the driver. Conversations can be read only for Codex.
+    pub(crate) fn driver(&self) -> Driver {
+        if self.rollout.is_some() || self.is_unstarted_codex() {
+            Driver::CodexTerminal
+        } else {
+            Driver::Terminal
+        }
+    }
+
+    /// Whether it is a Codex without a rollout yet, which it creates with its first prompt. A shell that only inherited
+    /// `AI_AGENT` does not count: it would execute the messages sent to it.
+    fn is_unstarted_codex(&self) -> bool {
+        let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
+        codex && self.process.is_some() && self.open_files_visible
+    }
+
+    /// Returns the limits on observing and reaching it.
+    pub(crate) fn limitations(&self) -> Vec<String> {
+        let process = match self.process {
+            None => "its process is unknown, so its exit cannot be seen",
+            Some(_) => "its exit code cannot be seen: Provost did not start it",
+        };
+        let record = match self.rollout {
+            Some(_) => None,
+            None if self.is_unstarted_codex() => {
+                Some("it has no conversation yet: its turns are visible from its first prompt on")
+            }
+            None => Some(
+                "it has no readable transcript, so its turns cannot be seen and it cannot be sent messages",
+            ),
+        };
+        let own = [Some(process), record].into_iter().flatten().map(str::to_owned);
+        own.chain(self.unobservable.iter().cloned()).collect()
+    }
+}
+
+/// Finds the one agent that the options identify.
+pub(crate) fn find_agent(
+    context: &Context,
+    given: &AgentSelector,
+) -> Result<DiscoveredAgent, ApiError> {
+    let places = places(context)?;
+    let mut named: Vec<(&'static str, DiscoveredAgent)> = Vec::new();
+    if let Some(rollout) = &given.rollout {
+        named.push(("--rollout", by_rollout(rollout)?));
+    }
+    if let Some(thread) = &given.thread {
+        named.push(("--thread", by_thread(&places, thread)?));
+    }
+    let mut found: Vec<(&'static str, DiscoveredAgent)> = Vec::new();
+    if let Some(pid) = given.pid {
+        found.push(("--pid", select_conversation(by_pid(pid)?, &named)?));
+    }
+    if let Some(pane) = &given.pane {
+        let meant = found.first().and_then(|(_, found)| found.process.clone());
+        found.push(("--tmux", select_conversation(by_pane(context, pane, meant)?, &named)?));
+    }
+    found.extend(named);
+    let mut found = found.into_iter();
+    let Some(first) = found.next() else {
+        return Err(usage("name an agent with --pid, --rollout, --tmux or --thread")
+            .next("provost discover"));
+    };
+    let (_, agreed) = found.try_fold(first, |(by, one), (other_by, other)| {
+        merge(&one, &other).map(|both| (other_by, both)).map_err(|why| {
+            let message = format!("{by} and {other_by} name different agents: {why}");
+            usage(message).next("provost discover")
+        })
+    })?;
+    with_pane(context, with_process(agreed)?)
+}
+
+/// Selects the named conversation among those that a process writes. Without a name the choice is ambiguous.
+fn select_conversation(
+    found: DiscoveredAgent,
+    named: &[(&str, DiscoveredAgent)],
+) -> Result<DiscoveredAgent, ApiError> {
+    let is_named = |open: &&Rollout| {
+        named.iter().any(|(_, one)| one.rollout.as_deref() == Some(open.path.as_path()))
+    };
+    match found.conversations.iter().find(is_named).cloned() {
+        _ if found.conversations.is_empty() => Ok(found),
+        Some(open) => Ok(with_conversation(found, &open)),
+        None => {
+            let pid = pid_of(&found).unwrap_or_default();
+            let open = found.conversations.iter().map(|open| open.path.display().to_string());
+            let open = open.collect::<Vec<_>>().join(", ");
+            let message = format!("process {pid} writes several conversations: {open}");
+            Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
+        }
+    }
+}
+
+/// Adds the conversation that a process writes.
+fn with_conversation(found: DiscoveredAgent, open: &Rollout) -> DiscoveredAgent {
+    let version = read_meta(&open.path).ok().flatten().and_then(|meta| meta.cli_version);
+    DiscoveredAgent {
+        rollout: Some(open.path.clone()),
+        thread: Some(open.thread.to_string()),
+        version: version.or(found.version),
+        conversations: Vec::new(),
+        ..found
+    }
+}
+
+/// Adds the tmux pane, if the agent runs in one on this user's tmux servers; no option is needed for that.
+fn with_pane(context: &Context, found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
+    let mut found = [found];
+    if found[0].process.is_some() && found[0].pane.is_none() {
+        add_panes(context, &mut found)?;
+    }
+    let [found] = found;
+    Ok(found)
+}
+
+/// Adds the process that writes the rollout, if it runs; no option is needed for that.
+fn with_process(found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
+    let (None, Some(rollout)) = (&found.process, &found.rollout) else { return Ok(found) };
+    let is_it = |open: &Rollout| open.path == *rollout;
+    let writers: Vec<DiscoveredAgent> = agent_processes()?
+        .into_iter()
+        .filter_map(|one| match one.conversations.iter().find(|open| is_it(open)).cloned() {
+            Some(open) => Some(with_conversation(one, &open)),
+            None => Some(one).filter(|one| one.rollout.as_ref() == Some(rollout)),
+        })
+        .collect();
+    match writers.as_slice() {
+        [only] => merge(&found, only).map_err(usage),
+        _ => Ok(found),
+    }
+}
+
+/// Merges two descriptions of an agent, or reports where they disagree.
+fn merge(one: &DiscoveredAgent, other: &DiscoveredAgent) -> Result<DiscoveredAgent, String> {
+    Ok(DiscoveredAgent {
+        agent: merge_field(
+            "agent",
+            &Some(one.agent.clone()),
+            &Some(other.agent.clone()),
+            String::clone,
+        )?
+        .unwrap_or_default(),
+        evidence: one.evidence,
+        own_program: one.own_program || other.own_program,
+        process: merge_field("process", &one.process, &other.process, |one| one.pid.to_string())?,
+        argv: if one.argv.is_empty() { other.argv.clone() } else { one.argv.clone() },
+        cwd: one.cwd.clone().or_else(|| other.cwd.clone()),
+        rollout: merge_field("rollout", &one.rollout, &other.rollout, |one| {
+            one.display().to_string()
+        })?,
+        thread: merge_field("conversation", &one.thread, &other.thread, String::clone)?,
+        version: one.version.clone().or_else(|| other.version.clone()),
+        pane: merge_field("pane", &one.pane, &other.pane, |one| {
+            format!("{}:{}", one.socket, one.id)
+        })?,
+        conversations: Vec::new(),
+        env_pane: one.env_pane.clone().or_else(|| other.env_pane.clone()),
+        open_files_visible: one.open_files_visible || other.open_files_visible,
+        unobservable: one.unobservable.iter().chain(&other.unobservable).cloned().collect(),
+    })
+}
+
+fn merge_field<T: Clone + PartialEq>(
+    what: &str,
+    one: &Option<T>,
+    other: &Option<T>,
+    words: impl Fn(&T) -> String,
+) -> Result<Option<T>, String> {
+    match (one, other) {
+        (Some(one), Some(other)) if one != other => {
+            let (one, other) = (words(one), words(other));
+            Err(format!("the {what} is {one} according to one and {other} according to the other"))
+        }
+        (one, other) => Ok(one.clone().or_else(|| other.clone())),
+    }
+}
+
+fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
+    if belongs_to_launch(pid) {
+        let message = format!("process {pid} was started by Provost, which already supervises it");
+        return Err(ApiError::new(ErrorCode::Refused, message).next("provost ls"));
+    }
+    let looked = process::inspect(pid).map_err(|why| {
+        ApiError::new(ErrorCode::Refused, format!("cannot inspect process {pid}: {why}"))
+    })?;
+    let all = processes()?;
+    let family = ProcessTree::new(&all);
+    let process = looked.and(family.get(pid)).ok_or_else(|| {
+        ApiError::new(ErrorCode::NotFound, format!("there is no process {pid}"))
+            .next("provost discover")
+    })?;
+    let told = family.agent(process).or_else(|| family.kind_from_environment(process));
+    match told {
+        Some(told) => {
+            resolve_launcher(from_process(process, &told), &agents(&family), &parents_in(&all))
+        }
+        None => Err(not_an_agent(&family, process)),
+    }
+}
+
+/// Explains why a process is not an agent: usually an agent runs it, and it only inherited the environment.
+fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError {
+    let pid = process.identity.pid;
+    match family.agent_above(process).map(|above| above.identity.pid) {
+        Some(above) => {
+            let message = format!(
+                "process {pid} is not an agent: it is run by the agent with process {above}"
+            );
+            ApiError::new(ErrorCode::Refused, message).next(format!("provost adopt --pid {above}"))
+        }
+        None => {
+            let message = format!(
+                "process {pid} is not a known agent: neither AI_AGENT nor its program identifies one"
+            );
+            ApiError::new(ErrorCode::Refused, message).next("provost discover")
+        }
+    }
+}
+
+/// Resolves a process to its agent: the child agent, if this process is only its launcher.
+fn resolve_launcher(
+    named: DiscoveredAgent,
+    agents: &[DiscoveredAgent],
+    parents: &BTreeMap<u32, u32>,
+) -> Result<DiscoveredAgent, ApiError> {
+    let begun: Vec<&DiscoveredAgent> =
+        agents.iter().filter(|one| is_launcher_of(&named, one, parents)).collect();
+    match begun.as_slice() {
+        [] => Ok(named),
+        [only] => resolve_launcher((*only).clone(), agents, parents),
+        several => {
+            let pids: Vec<String> = several.iter().filter_map(|one| pid_of(one)).collect();
+            let (pid, pids) = (pid_of(&named).unwrap_or_default(), pids.join(", "));
+            let message = format!("process {pid} started several agents: {pids}");
+            Err(usage(message).next("provost adopt --pid PID"))
+        }
+    }
+}
+
+fn by_pane(
+    context: &Context,
+    text: &str,
+    meant: Option<PidIdentity>,
+) -> Result<DiscoveredAgent, ApiError> {
+    let (socket, id) = match text.rsplit_once(':') {
+        Some((socket, id)) => (PathBuf::from(socket), id),
+        None => (default_socket(context), text),
+    };
+    let id = PaneId::parse(id).ok_or_else(|| {
+        usage(format!("{text:?} is not a pane; expected a tmux pane id such as %3"))
+            .next("tmux list-panes -a -F '#{pane_id} #{pane_title}'")
+    })?;
+    let pane = TmuxServer::new(&socket).pane(&id).map_err(|why| {
+        ApiError::new(
+            ErrorCode::Refused,
+            format!("cannot query tmux on {}: {why}", socket.display()),
+        )
+    })?;
+    let pane = pane.ok_or_else(|| {
+        ApiError::new(ErrorCode::NotFound, format!("there is no pane {id} on {}", socket.display()))
+            .next("provost discover")
+    })?;
+    let place =
+        AgentPane { socket: socket.display().to_string(), id: id.to_string(), server: pane.server };
+    let parents = parents()?;
+    let agents: Vec<DiscoveredAgent> = agent_processes()?
+        .into_iter()
+        .filter(|one| runs_in_pane(one, pane.pid, &parents))
+        .collect();
+    let is_meant = |one: &&DiscoveredAgent| meant.is_some() && one.process == meant;
+    let agents = match agents.iter().find(is_meant) {
+        Some(meant) => vec![meant.clone()],
+        None => dedup_agent_processes(agents, &parents),
+    };
+    match agents.as_slice() {
+        [only] => Ok(DiscoveredAgent { pane: Some(place), ..only.clone() }),
+        [] => Err(ApiError::new(ErrorCode::NotFound, format!("no agent runs in pane {id}"))
+            .next("provost discover")),
+        several => {
+            let pids: Vec<String> = several.iter().filter_map(pid_of).collect();
+            let message = format!("several agents run in pane {id}: {}", pids.join(", "));
+            Err(usage(message).next(format!("provost adopt --tmux {text} --pid PID")))
+        }
+    }
+}
+
+/// Reduces the processes of an agent to the one that writes the rollout, or else drops launchers, such as the script
+/// that npm installs.
+fn dedup_agent_processes(
+    agents: Vec<DiscoveredAgent>,
+    parents: &BTreeMap<u32, u32>,
+) -> Vec<DiscoveredAgent> {
+    let writers: Vec<&DiscoveredAgent> = agents.iter().filter(|one| one.has_rollout()).collect();
+    if let [only] = writers.as_slice() {
+        return vec![(*only).clone()];
+    }
+    drop_launchers(agents, parents)
+}
+
+/// Drops processes that only launched another process of the same agent, such as the script that npm installs.
+fn drop_launchers(
+    agents: Vec<DiscoveredAgent>,
+    parents: &BTreeMap<u32, u32>,
+) -> Vec<DiscoveredAgent> {
+    let only_starts =
+        |one: &&DiscoveredAgent| agents.iter().any(|other| is_launcher_of(one, other, parents));
+    agents.iter().filter(|one| !only_starts(one)).cloned().collect()
+}
+
+/// Whether `one` is only the launcher of `other`.
+fn is_launcher_of(
+    one: &DiscoveredAgent,
+    other: &DiscoveredAgent,
+    parents: &BTreeMap<u32, u32>,
+) -> bool {
+    let pid = |found: &DiscoveredAgent| found.process.as_ref().map(|process| process.pid);
+    let parent = pid(other).and_then(|pid| parents.get(&pid).copied());
+    let is_child = parent.is_some() && parent == pid(one);
+    is_child && other.agent == one.agent && !one.own_program && !one.has_rollout()
+}
+
+fn pid_of(found: &DiscoveredAgent) -> Option<String> {
+    found.process.as_ref().map(|process| process.pid.to_string())
+}
+
+/// Returns the parent of every process.
+fn parents() -> Result<BTreeMap<u32, u32>, ApiError> {
+    Ok(parents_in(&processes()?))
+}
+
+fn parents_in(all: &[ObservedProcess]) -> BTreeMap<u32, u32> {
+    all.iter().map(|process| (process.identity.pid, process.parent)).collect()
+}
+
+/// Whether an agent is the process of a pane or descends from it.
+fn runs_in_pane(found: &DiscoveredAgent, pane: u32, parents: &BTreeMap<u32, u32>) -> bool {
+    let mut next = found.process.as_ref().map(|process| process.pid);
+    // No ancestry is this long; the bound stops a cycle that appears if processes change while they are read.
+    for _ in 0..64 {
+        match next {
+            Some(pid) if pid == pane => return true,
+            Some(pid) if pid > 1 => next = parents.get(&pid).copied(),
+            Some(_) | None => return false,
+        }
+    }
+    false
+}
+
+fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        ApiError::new(ErrorCode::Refused, format!("cannot read {}: {why}", path.display()))
+    };
+    let path = std::fs::canonicalize(path).map_err(|why| cannot(&why))?;
+    let meta = read_meta(&path).map_err(|why| cannot(&why))?;
+    let meta = meta.ok_or_else(|| cannot(&"it is not a Codex conversation"))?;
+    Ok(from_meta(&path, &meta))
+}
+
+/// Finds an agent by its conversation. Asks the writing process first, because an agent may have its own home.
+fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
+    let id = ThreadId::parse(thread)
+        .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
+    let writers: Vec<DiscoveredAgent> =
+        agent_processes()?.into_iter().filter_map(|one| writing_conversation(one, &id)).collect();
+    if let [only] = writers.as_slice() {
+        return Ok(only.clone());
+    }
+    let found = places.find(&id);
+    let newest = found.rollouts.last().ok_or_else(|| {
+        ApiError::new(ErrorCode::NotFound, format!("no file found for conversation {thread}"))
+            .next("provost adopt --rollout FILE")
+    })?;
+    by_rollout(&newest.path)
+}
+
+/// Returns the agent with this conversation, if its process writes it.
+fn writing_conversation(found: DiscoveredAgent, thread: &ThreadId) -> Option<DiscoveredAgent> {
+    match found.conversations.iter().find(|open| open.thread == *thread).cloned() {
+        Some(open) => Some(with_conversation(found, &open)),
+        None => Some(found).filter(|one| one.thread.as_deref() == Some(thread.as_str())),
+    }
+}
+
+fn processes() -> Result<Vec<ObservedProcess>, ApiError> {
+    let all = process::list_processes().map_err(|why| {
+        ApiError::new(ErrorCode::Refused, format!("cannot list processes: {why}"))
+    })?;
+    Ok(all.processes)
+}
+
+/// Returns every running agent once.
+pub(crate) fn running_agents() -> Result<Vec<DiscoveredAgent>, ApiError> {
+    Ok(drop_launchers(agent_processes()?, &parents()?))
+}
+
+/// Returns all agent processes.
+fn agent_processes() -> Result<Vec<DiscoveredAgent>, ApiError> {
+    Ok(agents(&ProcessTree::new(&processes()?)))
+}
+
+fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
+    let of_others =
+        family.agents().into_iter().filter(|(one, _)| !belongs_to_launch(one.identity.pid));
+    of_others.map(|(process, told)| from_process(process, &told)).collect()
+}
+
+/// Whether a process belongs to one of Provost's launches, by the mark that all of its processes carry.
+fn belongs_to_launch(pid: u32) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mark = format!("{}=", provost_holder::spec::MARK);
+    environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
+}
+
+/// Returns the newest conversations that no process in `running` writes.
+pub(crate) fn idle_conversations(
+    context: &Context,
+    running: &[DiscoveredAgent],
+) -> Result<Vec<DiscoveredAgent>, ApiError> {
+    let newest = places(context)?.newest(MAX_CONVERSATIONS);
+    let written = |path: &Path| {
+        let several =
+            |one: &DiscoveredAgent| one.conversations.iter().any(|open| open.path == path);
+        running.iter().any(|one| one.rollout.as_deref() == Some(path) || several(one))
+    };
+    let rest = newest.rollouts.iter().filter(|rollout| !written(&rollout.path));
+    Ok(rest
+        .filter_map(|rollout| Some((rollout, read_meta(&rollout.path).ok()??)))
+        .filter(|(_, meta)| !meta.hidden)
+        .map(|(rollout, meta)| from_meta(&rollout.path, &meta))
+        .collect())
+}
+
+/// Adds the panes of this user's tmux servers to the agents that run in them. The servers are those in tmux's own
+/// directory and those that an agent's environment names. A named server must show the agent in a pane.
+pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Result<(), ApiError> {
+    let parents = parents()?;
+    for socket in sockets(context, agents) {
+        // A path that is not UTF-8 cannot be stored.
+        let Some(text) = socket.to_str() else { continue };
+        for pane in TmuxServer::new(&socket).panes().unwrap_or_default() {
+            for agent in agents.iter_mut().filter(|agent| runs_in_pane(agent, pane.pid, &parents)) {
+                if agent.pane.is_none() || agent.env_names_pane(&socket, &pane) {
+                    let (socket, id) = (text.to_owned(), pane.id.to_string());
+                    agent.pane = Some(AgentPane { socket, id, server: pane.server });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the sockets of this user on which a tmux may listen, each once.
+fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
+    let directory =
+        tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
+    let named = agents.iter().filter_map(|agent| Some(agent.env_pane.as_ref()?.socket.clone()));
+    let named = named.filter(|socket| tmux::is_own_socket(socket));
+    tmux::sockets(&directory).unwrap_or_default().into_iter().chain(named).collect()
+}
+
+fn from_process(process: &ObservedProcess, told: &AgentIdentification) -> DiscoveredAgent {
+    let known_by = match told.basis {
+        Basis::Environment => "AI_AGENT",
+        Basis::Executable => "its program",
+        Basis::Arguments => "its arguments",
+    };
+    let arguments = process.arguments.seen().into_iter().flatten();
+    let hidden = [
+        unobservable("its program", &process.executable),
+        unobservable("its directory", &process.cwd),
+        unobservable("its open files", &process.rollouts),
+    ];
+    let found = DiscoveredAgent {
+        agent: kind(&told.kind),
+        evidence: known_by,
+        own_program: told.own_program,
+        process: Some(process.identity.clone()),
+        argv: arguments.map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: process.cwd.seen().cloned(),
+        rollout: None,
+        thread: None,
+        version: None,
+        pane: None,
+        conversations: Vec::new(),
+        env_pane: process.tmux.seen().cloned().flatten(),
+        open_files_visible: process.rollouts.seen().is_some(),
+        unobservable: hidden.into_iter().flatten().collect(),
+    };
+    let open = conversations(process);
+    match open.as_slice() {
+        [only] => with_conversation(found, only),
+        _ => DiscoveredAgent { conversations: open, ..found },
+    }
+}
+
+/// Returns the conversations with users that a process writes, without those of its sub-agents.
+fn conversations(process: &ObservedProcess) -> Vec<Rollout> {
+    let open = process.rollouts.seen().into_iter().flatten();
+    let hidden = |rollout: &Rollout| {
+        matches!(read_meta(&rollout.path), Ok(Some(SessionMeta { hidden: true, .. })))
+    };
+    open.filter(|rollout| !hidden(rollout)).cloned().collect()
+}
+
+fn unobservable<T>(what: &str, seen: &ProcessProperty<T>) -> Option<String> {
+    match seen {
+        ProcessProperty::Visible(_) => None,
+        ProcessProperty::Hidden(why) => Some(format!("{what} cannot be seen: {why}")),
+    }
+}
+
+fn kind(kind: &AgentKind) -> String {
+    match kind {
+        AgentKind::Codex => "codex",
+        AgentKind::Claude => "claude",
+        AgentKind::Gemini => "gemini",
+        AgentKind::OpenCode => "opencode",
+        AgentKind::Copilot => "copilot",
+        AgentKind::Other(name) => name,
+    }
+    .to_owned()
+}
+
+fn from_meta(path: &Path, meta: &SessionMeta) -> DiscoveredAgent {
+    DiscoveredAgent {
+        agent: kind(&AgentKind::Codex),
+        evidence: "its record",
+        own_program: false,
+        process: None,
+        argv: Vec::new(),
+        cwd: meta.cwd.clone(),
+        rollout: Some(path.to_owned()),
+        thread: Some(meta.thread.to_string()),
+        version: meta.cli_version.clone(),
+        pane: None,
+        conversations: Vec::new(),
+        env_pane: None,
+        open_files_visible: false,
+        unobservable: Vec::new(),
+    }
+}
+
+fn places(context: &Context) -> Result<CodexHomes, ApiError> {
+    let own = context.environment.get("CODEX_HOME").map(PathBuf::from);
+    let usual = context.environment.get("HOME").map(|home| Path::new(home).join(".codex"));
+    Ok(CodexHomes::new(own.into_iter().chain(usual).collect()))
+}
+
+/// The server that tmux itself would use.
+fn default_socket(context: &Context) -> PathBuf {
+    let inside = context.environment.get("TMUX").and_then(|value| value.split(',').next());
+    let directory =
+        || tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
+    inside
+        .filter(|path| !path.is_empty())
+        .map_or_else(|| directory().join("default"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> DiscoveredAgent {
+        DiscoveredAgent {
+            agent: "codex".to_owned(),
+            evidence: "its program",
+            own_program: false,
+            process: None,
+            argv: Vec::new(),
+            cwd: None,
+            rollout: None,
+            thread: None,
+            version: None,
+            pane: None,
+            conversations: Vec::new(),
+            env_pane: None,
+            open_files_visible: false,
+            unobservable: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn merge_combines_facts_and_rejects_conflicts() {
+        let pid = |pid| Some(PidIdentity { pid, start_time: 1, boot_id: "b".to_owned() });
+        let one = DiscoveredAgent { process: pid(7), ..found() };
+        let other = DiscoveredAgent { thread: Some("t".to_owned()), ..found() };
+        let both = merge(&one, &other).unwrap();
+        assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
+        let third = DiscoveredAgent { process: pid(8), ..found() };
+        let why = merge(&one, &third).unwrap_err();
+        assert_eq!(why, "the process is 7 according to one and 8 according to the other");
+    }
+
+    #[test]
+    fn launcher_script_is_not_another_agent() {
+        let of = |pid| {
+            let process = Some(PidIdentity { pid, start_time: 1, boot_id: "b".to_owned() });
+            DiscoveredAgent { process, ..found() }
+        };
+        let program = |pid| DiscoveredAgent { own_program: true, ..of(pid) };
+        let parents = BTreeMap::from([(7, 1), (8, 7), (9, 8)]);
+        assert_eq!(dedup_agent_processes(vec![of(7), program(8)], &parents), [program(8)]);
+        let writes = DiscoveredAgent { rollout: Some("/r".into()), ..program(8) };
+        assert_eq!(
+            dedup_agent_processes(vec![of(7), writes.clone(), program(9)], &parents),
+            [writes]
+        );
+        // The script resolves to its agent; an agent that runs another agent is one itself.
+        let all = [of(7), program(8), program(9)];
+        for named in [of(7), program(8)] {
+            assert_eq!(resolve_launcher(named, &all, &parents), Ok(program(8)));
+        }
+        assert_eq!(drop_launchers(all.to_vec(), &parents), [program(8), program(9)]);
+        let parents = BTreeMap::from([(7, 1), (8, 7), (9, 7)]);
+        let several = resolve_launcher(of(7), &all, &parents).unwrap_err();
+        assert!(several.message.contains("8, 9"), "{several:?}");
+    }
+
+    #[test]
+    fn named_conversation_is_selected() {
+        let open = |no: u32| {
+            let path = format!(
+                "/r/rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl"
+            );
+            Rollout::from_path(Path::new(&path), false).unwrap()
+        };
+        let several = || DiscoveredAgent { conversations: vec![open(1), open(2)], ..found() };
+        assert!(
+            select_conversation(several(), &[])
+                .unwrap_err()
+                .message
+                .contains("several conversations")
+        );
+        let named = DiscoveredAgent { rollout: Some(open(2).path), ..found() };
+        let taken = select_conversation(several(), &[("--rollout", named)]).unwrap();
+        assert_eq!((taken.rollout, taken.conversations), (Some(open(2).path), Vec::new()));
+        assert_eq!(taken.thread, Some(open(2).thread.to_string()));
+    }
+
+    #[test]
+    fn conversation_is_found_by_its_writer() {
+        let thread = |no: u32| format!("01a1e08b-614a-7c61-a49a-00000000000{no}");
+        let id = |no| ThreadId::parse(&thread(no)).unwrap();
+        let one = DiscoveredAgent { thread: Some(thread(1)), ..found() };
+        assert_eq!(writing_conversation(one.clone(), &id(1)), Some(one.clone()));
+        assert_eq!(writing_conversation(one, &id(2)), None);
+        let path = format!("/r/rollout-2026-11-15T18-49-53-{}.jsonl", thread(2));
+        let open = Rollout::from_path(Path::new(&path), false).unwrap();
+        let several = DiscoveredAgent { conversations: vec![open], ..found() };
+        assert_eq!(writing_conversation(several, &id(2)).unwrap().rollout, Some(path.into()));
+    }
+
+    #[test]
+    fn env_pane_matches_only_if_all_parts_match() {
+        let pane = PaneListing {
+            id: PaneId::parse("%3").unwrap(),
+            session: provost_watch::tmux::TmuxSessionId::parse("$0").unwrap(),
+            session_name: "s".to_owned(),
+            server: 7,
+            pid: 8,
+            tty: "/dev/pts/1".into(),
+            dead: false,
+            dead_status: None,
+            in_mode: false,
+            clients: 0,
+            rows: 24,
+            columns: 80,
+            title: String::new(),
+        };
+        let says = |server, id: &str| {
+            let inside = TmuxOrigin { socket: "/s".into(), server, pane: Some(id.to_owned()) };
+            DiscoveredAgent { env_pane: Some(inside), ..found() }
+                .env_names_pane(Path::new("/s"), &pane)
+        };
+        assert!(says(Some(7), "%3") && says(None, "%3"));
+        assert!(!says(Some(6), "%3") && !says(Some(7), "%4"));
+        assert!(!found().env_names_pane(Path::new("/s"), &pane));
+    }
+
+    #[test]
+    fn limitations_are_listed() {
+        assert_eq!(found().limitations().len(), 2);
+        let seen = DiscoveredAgent { rollout: Some("/r".into()), ..found() };
+        assert_eq!((seen.driver(), found().driver()), (Driver::CodexTerminal, Driver::Terminal));
+        let process = Some(PidIdentity { pid: 7, start_time: 1, boot_id: "b".to_owned() });
+        let fresh =
+            DiscoveredAgent { process, own_program: true, open_files_visible: true, ..found() };
+        assert_eq!(fresh.driver(), Driver::CodexTerminal);
+        assert!(
+            fresh.limitations()[1].contains("from its first prompt on"),
+            "{:?}",
+            fresh.limitations()
+        );
+        let hidden = DiscoveredAgent { open_files_visible: false, ..fresh.clone() };
+        let other = DiscoveredAgent { agent: "aider".to_owned(), ..fresh };
+        assert_eq!((hidden.driver(), other.driver()), (Driver::Terminal, Driver::Terminal));
+        assert!(seen.limitations()[0].contains("process"));
+    }
+}

@@ -1,0 +1,289 @@
+//! `provost loop`
+
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use provost_api::ApiError;
+use provost_config::Resolved;
+use provost_core::team::{
+    CriterionEvidence, LoopTemplate, MessageChannel, ShownEvidence, TeamCommand, WorkChallenge,
+    templates::{LoopOutline, outline_from_evidence, with_adversarial_proof},
+};
+use serde_json::json;
+
+use super::{
+    input, loop_templates,
+    mutation::KeyArgs,
+    task_args::{self, TeamArgs},
+};
+use crate::{
+    cli::CliResult,
+    context::Context,
+    error::usage,
+    settings,
+    trust::TrustPrompt,
+    ui::{self, Screen},
+};
+
+/// Run bounded iterations, each behind a gate of evidence
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop status --task limits\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits"
+)]
+pub(crate) struct LoopArgs {
+    #[command(subcommand)]
+    what: LoopCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LoopCommand {
+    Start(StartArgs),
+    Status(LoopStatusArgs),
+    Show(LoopShowArgs),
+    Continue(ContinueArgs),
+    Stop(LoopStopArgs),
+}
+
+/// Start a loop
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop start build --check 'cargo test' --task limits\n  provost loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 --task limits"
+)]
+struct StartArgs {
+    #[command(flatten)]
+    looped: LoopFlags,
+    /// Check to run each iteration (repeatable) [default: the team's checks]
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// Template: a built-in one or one from the configuration
+    #[arg(
+        value_name = "TEMPLATE",
+        required_unless_present = "require",
+        conflicts_with = "require"
+    )]
+    template: Option<String>,
+    #[command(flatten)]
+    task: TeamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// The requirements of a loop
+#[derive(Debug, Args)]
+pub(crate) struct LoopFlags {
+    /// Require this evidence in each iteration, as in tests=verified:COMMAND (repeatable)
+    #[arg(long, value_name = "EVIDENCE")]
+    pub(crate) require: Vec<String>,
+    /// Also require evidence of an attempt to disprove the work in each iteration
+    #[arg(long)]
+    pub(crate) adversarial: bool,
+    /// Maximum number of iterations [default: that of the template]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u32>,
+}
+
+impl LoopFlags {
+    /// Returns the requested loop with its commands, if any.
+    pub(crate) fn template(
+        &self,
+        config: &Resolved,
+        named: Option<&str>,
+        checks: &[String],
+    ) -> Result<Option<LoopTemplate>, ApiError> {
+        let outline = match (named, self.require.is_empty()) {
+            (Some(name), _) => loop_templates::outline(config, name)?,
+            (None, false) => {
+                let texts = self.require.iter().map(String::as_str);
+                outline_from_evidence(texts).map_err(|why| usage(why.to_string()))?
+            }
+            (None, true) if self.adversarial || self.max_iterations.is_some() => {
+                let message = "--adversarial and --max-iterations need a loop";
+                return Err(usage(message).next("provost pair GOAL --worker codex --loop build"));
+            }
+            (None, true) => return Ok(None),
+        };
+        let outline = LoopOutline { max: self.max_iterations.unwrap_or(outline.max), ..outline };
+        let template = outline.fill_checks(checks).map_err(|why| usage(why.to_string()))?;
+        let template = if self.adversarial { with_adversarial_proof(template) } else { template };
+        template.validate().map_err(|why| usage(why.to_string()))?;
+        Ok(Some(template))
+    }
+}
+
+/// Show a loop's limits, evidence, history and next step
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop status --task limits\n  provost loop status --json"
+)]
+struct LoopStatusArgs {
+    #[command(flatten)]
+    task: TeamArgs,
+}
+
+/// Record evidence for the current iteration
+///
+/// Evidence from a command is recorded by `provost check --evidence NAME`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop show attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost loop show release --field version=1.2 --field notes=NOTES.md"
+)]
+struct LoopShowArgs {
+    /// Name of the evidence, as listed by `provost loop status`
+    name: String,
+    /// Iteration it belongs to [default: the current one]
+    #[arg(long, value_name = "N")]
+    iteration: Option<u32>,
+    /// Assertion: what was done and the result, with at least 12 letters or digits; `-` reads standard
+    /// input
+    #[arg(long, group = "kind")]
+    text: Option<String>,
+    /// Challenge: what could fail
+    #[arg(long, group = "kind", requires = "check", requires = "result")]
+    failure_mode: Option<String>,
+    /// Challenge: how it was tested
+    #[arg(long, requires = "failure_mode")]
+    check: Option<String>,
+    /// Challenge: the result
+    #[arg(long, requires = "failure_mode")]
+    result: Option<String>,
+    /// Field of an artifact, as NAME=VALUE (repeatable)
+    #[arg(long, group = "kind", value_name = "NAME=VALUE")]
+    field: Vec<String>,
+    #[command(flatten)]
+    task: TeamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Request the next iteration
+///
+/// It begins when the worker accepts the message, and only if all evidence of the current iteration was recorded.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits\n  provost loop continue 3 --to hand - < instruction.md"
+)]
+struct ContinueArgs {
+    /// Number of the next iteration
+    iteration: u32,
+    /// Instruction for it; `-` reads standard input
+    text: String,
+    /// Worker to send it to
+    #[arg(long, value_name = "MEMBER")]
+    to: String,
+    #[command(flatten)]
+    task: TeamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Stop the loop; the team continues without it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop stop --because 'it is good enough' --task limits"
+)]
+struct LoopStopArgs {
+    /// Reason
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    task: TeamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &LoopArgs) -> CliResult {
+    match &args.what {
+        LoopCommand::Start(args) => start(context, args),
+        LoopCommand::Status(args) => status(context, args),
+        LoopCommand::Show(args) => show(context, args),
+        LoopCommand::Continue(args) => {
+            let key = args.key.get(context);
+            let command = TeamCommand::Continue {
+                iteration: args.iteration,
+                to: args.to.clone(),
+                key: key.clone(),
+                text: input::read_text(&args.text)?,
+                channel: MessageChannel::Cli,
+            };
+            let meant = args.task.target();
+            meant.show(context, meant.send(context, &command, &key)?)
+        }
+        LoopCommand::Stop(args) => {
+            let command = TeamCommand::StopLoop { because: input::read_text(&args.because)? };
+            args.task.target().change(context, &command, &args.key)
+        }
+    }
+}
+
+fn start(context: &Context, args: &StartArgs) -> CliResult {
+    let meant = args.task.target();
+    let task = meant.find(context)?;
+    let (cwd, wanted) = (Path::new(&task.cwd), settings::ConfigInputs::default());
+    let config = settings::load_to_start(context, cwd, wanted, TrustPrompt::AtTerminal)?;
+    let checks = if args.check.is_empty() { &task.checks } else { &args.check };
+    let template = args.looped.template(&config, args.template.as_deref(), checks)?;
+    let template = template.ok_or_else(|| usage("name a template, or give --require"))?;
+    let command = TeamCommand::BeginLoop { template: Box::new(template) };
+    meant.change(context, &command, &args.key)
+}
+
+fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
+    let meant = args.task.target();
+    let task = meant.find(context)?;
+    let next = task_args::next_commands(&task, meant.by().as_deref());
+    if context.ui.json {
+        let counts = &task.messages;
+        let told = json!({"task": task.id, "loop": task.loop_row, "messages": counts});
+        context.ui.result(told, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match &task.loop_row {
+        None => context.ui.notice("no loop is running"),
+        Some(looped) => {
+            let lines = ui::loop_lines(context.ui.paint, Screen::stdout(), &task, looped);
+            context.ui.lines(&lines)?;
+        }
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, args: &LoopShowArgs) -> CliResult {
+    let meant = args.task.target();
+    let shown = parse_evidence(args)?;
+    let iteration = match args.iteration {
+        Some(iteration) => iteration,
+        None => meant.find(context)?.loop_row.map_or(0, |looped| looped.iteration),
+    };
+    let command = TeamCommand::Show { iteration, name: args.name.clone(), shown };
+    meant.change(context, &command, &args.key)
+}
+
+fn parse_evidence(args: &LoopShowArgs) -> Result<ShownEvidence, ApiError> {
+    if let Some(text) = &args.text {
+        // The daemon fills in the author: no member signs for another.
+        let evidence =
+            CriterionEvidence::Asserted { text: input::read_text(text)?, by: String::new() };
+        return Ok(ShownEvidence::Evidence(evidence));
+    }
+    if let (Some(failure_mode), Some(check), Some(result)) =
+        (args.failure_mode.clone(), args.check.clone(), args.result.clone())
+    {
+        return Ok(ShownEvidence::Attack(WorkChallenge { failure_mode, check, result }));
+    }
+    if args.field.is_empty() {
+        let message = "no evidence given: use --text, --field NAME=VALUE, or --failure-mode with --check and --result";
+        return Err(usage(message).next("provost loop status"));
+    }
+    let mut fields = BTreeMap::new();
+    for field in &args.field {
+        let (name, value) = field
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--field {field:?} has no \"=\"; expected NAME=VALUE")))?;
+        if fields.insert(name.to_owned(), value.to_owned()).is_some() {
+            let message = format!("--field {name:?} is given twice: each field has one value");
+            return Err(usage(message).next("provost loop status"));
+        }
+    }
+    Ok(ShownEvidence::Artifact(fields))
+}

@@ -1,0 +1,336 @@
+//! The status of a watched session or run, from its facts and the silence window alone.
+
+use provost_api::{RunRow, SessionRow};
+use provost_core::lifecycle::Flag;
+
+use crate::ui;
+
+/// The pause between checks of an agent's work, in milliseconds, if its turns are not visible and no event triggers
+/// one.
+const RECHECK_MS: i64 = 10_000;
+
+/// A watched session or run, as last read.
+#[derive(Debug)]
+pub(super) enum WatchTarget {
+    Session(Box<SessionRow>),
+    /// A run with its currently working sessions.
+    Run(Box<RunRow>, Vec<SessionRow>),
+}
+
+/// The status of a watched session or run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WatchStatus {
+    /// It continues; the time at which silence alone would change that, if it can.
+    Continues {
+        until: Option<i64>,
+    },
+    /// The agent's turn is over without a claim; the time from which nothing more is expected.
+    AtPrompt {
+        until: i64,
+    },
+    /// It runs but its turns are not visible; the time at which to check its work again.
+    TurnsHidden {
+        recheck_at: i64,
+    },
+    NeedsInput(String),
+    Stuck(String),
+    Lost(String),
+    Ended(EndKind, String),
+}
+
+/// The kind of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndKind {
+    Good,
+    /// A clean exit without a claim that the work is done.
+    Unclaimed,
+    Bad,
+}
+
+impl WatchTarget {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Session(row) => &row.id,
+            Self::Run(row, _) => &row.id,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Session(row) => &row.name,
+            Self::Run(row, _) => &row.name,
+        }
+    }
+
+    pub(super) fn state(&self) -> &str {
+        match self {
+            Self::Session(row) => &row.state,
+            Self::Run(row, _) => &row.state,
+        }
+    }
+
+    /// Returns the state, if it is known.
+    pub(super) fn known_state(&self) -> Option<&str> {
+        match self {
+            Self::Session(row) if ui::has_unseen_turns(row) => None,
+            Self::Session(_) | Self::Run(..) => Some(self.state()),
+        }
+    }
+
+    pub(super) fn tree(&self) -> Option<&str> {
+        match self {
+            Self::Session(row) => row.tree.as_deref(),
+            Self::Run(row, _) => row.tree.as_deref(),
+        }
+    }
+
+    /// Returns the session's attempt or the run attempt whose outcome is sealed.
+    pub(super) fn sealed_attempt(&self) -> Option<u32> {
+        match self {
+            Self::Session(row) => row.sealed.then_some(row.attempt),
+            Self::Run(row, _) => row.sealed.then_some(row.leg),
+        }
+    }
+
+    /// Returns the worktree: the agent's directory, or the run's project.
+    pub(super) fn worktree(&self) -> &str {
+        match self {
+            Self::Session(row) => {
+                let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
+                worktree.map_or(&row.cwd, |worktree| &worktree.path)
+            }
+            Self::Run(row, _) => &row.project,
+        }
+    }
+
+    /// Returns the status at a time. All times are milliseconds since the epoch.
+    pub(super) fn status(&self, window: i64, now: i64) -> WatchStatus {
+        match self {
+            Self::Session(row) => session_status(row, window, now),
+            Self::Run(row, live) => run_status(row, live, window, now),
+        }
+    }
+}
+
+fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
+    if row.sealed {
+        return WatchStatus::Ended(end_kind(&row.state), describe_end(row));
+    }
+    match row.state.as_str() {
+        "needs_input" => WatchStatus::NeedsInput(describe_wait(row)),
+        "lost" => WatchStatus::Lost("it cannot be observed and sends no signals".to_owned()),
+        _ if ui::has_unseen_turns(row) => {
+            WatchStatus::TurnsHidden { recheck_at: now.saturating_add(window.min(RECHECK_MS)) }
+        }
+        "idle" => WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) },
+        "working" | "wrapping_up" | "rework" | "stalled" => silence_status(row, window, now),
+        _ => WatchStatus::Continues { until: None },
+    }
+}
+
+/// Returns the status from silence. Only a running agent can be silent, not one that waits for an account limit or that
+/// a signal suspended.
+fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
+    let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
+    let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
+    if !runs || row.limited.is_some() || suspended {
+        return WatchStatus::Continues { until: None };
+    }
+    let until = last_heard(row).saturating_add(window);
+    if now < until {
+        return WatchStatus::Continues { until: Some(until) };
+    }
+    let seconds = |ms: i64| ms / 1000;
+    let silent = seconds(now.saturating_sub(last_heard(row)));
+    let retrying = row.retrying.as_ref().map_or("", |_| " while retrying to reach its model");
+    WatchStatus::Stuck(format!(
+        "silent for {silent} s{retrying}, longer than the window of {} s",
+        seconds(window)
+    ))
+}
+
+fn last_heard(row: &SessionRow) -> i64 {
+    row.heard_at.unwrap_or(row.since)
+}
+
+/// Returns the status of a run. It waits if it has an open request, and is stuck or lost if all its sessions are.
+fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> WatchStatus {
+    if row.sealed {
+        let detail = row.detail.as_deref().or(row.cause.as_deref());
+        let reason = detail.map_or(row.state.clone(), |detail| format!("{}: {detail}", row.state));
+        return WatchStatus::Ended(end_kind(&row.state), reason);
+    }
+    if row.awaits_approval {
+        return WatchStatus::NeedsInput(
+            match row.approval.as_ref().map(|approval| approval.kind.as_str()) {
+                Some("landing") => "its landing waits for approval".to_owned(),
+                Some(_) | None => "its plan waits for approval".to_owned(),
+            },
+        );
+    }
+    if let Some(request) = row.requests.iter().find(|request| request.blocking) {
+        return WatchStatus::NeedsInput(format!("it asks: {}", request.title));
+    }
+    let stands: Vec<WatchStatus> =
+        live.iter().map(|row| session_status(row, window, now)).collect();
+    let is_down =
+        |stand: &WatchStatus| matches!(stand, WatchStatus::Stuck(_) | WatchStatus::Lost(_));
+    if !stands.is_empty() && stands.iter().all(is_down) {
+        return stands
+            .into_iter()
+            .min_by_key(|stand| matches!(stand, WatchStatus::Lost(_)))
+            .unwrap_or(WatchStatus::Continues { until: None });
+    }
+    let until = stands.iter().filter_map(|stand| match stand {
+        WatchStatus::Continues { until } => *until,
+        WatchStatus::AtPrompt { .. }
+        | WatchStatus::TurnsHidden { .. }
+        | WatchStatus::NeedsInput(_)
+        | WatchStatus::Stuck(_) => None,
+        WatchStatus::Lost(_) | WatchStatus::Ended(..) => None,
+    });
+    WatchStatus::Continues { until: until.max() }
+}
+
+fn end_kind(state: &str) -> EndKind {
+    match state {
+        "succeeded" | "completed" | "accepted" => EndKind::Good,
+        "ended_unclaimed" | "stopped" => EndKind::Unclaimed,
+        _ => EndKind::Bad,
+    }
+}
+
+fn describe_wait(row: &SessionRow) -> String {
+    let asked = row.requests.iter().find(|request| request.blocking);
+    asked.map_or_else(
+        || "it waits for you".to_owned(),
+        |request| format!("it asks: {}", request.title),
+    )
+}
+
+/// Describes how a session ended.
+fn describe_end(row: &SessionRow) -> String {
+    let means = match row.state.as_str() {
+        "succeeded" => "its work passed every check",
+        "completed" => "it reported success, and no check is configured",
+        "accepted" => "the operator accepted its work",
+        "ended_unclaimed" => "it exited without reporting success",
+        "stopped" => "it was stopped before it reported success",
+        "disputed" => "the evidence about its work is contradictory",
+        "failed" => "it failed",
+        other => other,
+    };
+    let exit = row.exit.as_ref().and_then(|exit| match (exit.code, exit.signal) {
+        (Some(0), _) | (None, None) => None,
+        (Some(code), _) => Some(format!("exit status {code}")),
+        (None, Some(signal)) => Some(format!("signal {signal}")),
+    });
+    let parts = [row.cause.clone(), exit, row.reason.clone()];
+    let details: Vec<String> = parts.into_iter().flatten().collect();
+    let details =
+        if end_kind(&row.state) == EndKind::Good { String::new() } else { details.join(", ") };
+    if details.is_empty() { means.to_owned() } else { format!("{means}: {details}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_api::{LaunchRow, LimitWaitRow};
+
+    use super::*;
+
+    fn launch() -> LaunchRow {
+        LaunchRow {
+            id: "l".to_owned(),
+            phase: "running".to_owned(),
+            pid: Some(1),
+            attempt: 1,
+            stop: None,
+            leftovers: None,
+        }
+    }
+
+    fn row(state: &str) -> SessionRow {
+        let row = crate::ui::test_session("x", state);
+        SessionRow { sealed: false, launches: vec![launch()], heard_at: Some(1000), ..row }
+    }
+
+    #[test]
+    fn silence_counts_from_last_signal() {
+        for state in ["working", "wrapping_up", "rework", "stalled"] {
+            let row = row(state);
+            assert_eq!(
+                session_status(&row, 500, 1499),
+                WatchStatus::Continues { until: Some(1500) },
+                "{state}"
+            );
+            assert!(matches!(session_status(&row, 500, 1500), WatchStatus::Stuck(_)), "{state}");
+        }
+    }
+
+    #[test]
+    fn limited_or_suspended_agent_is_not_stuck() {
+        let later = i64::MAX;
+        let goes_on = WatchStatus::Continues { until: None };
+        assert_eq!(session_status(&row("verifying"), 500, later), goes_on);
+        let not_started = SessionRow { launches: Vec::new(), ..row("working") };
+        assert_eq!(session_status(&not_started, 500, later), goes_on);
+        let limited = LimitWaitRow { until: 0, detail: "usage limit".to_owned() };
+        let limited = SessionRow { limited: Some(limited), ..row("working") };
+        assert_eq!(session_status(&limited, 500, later), goes_on);
+        let stopped = SessionRow { flags: vec!["suspended".to_owned()], ..row("working") };
+        assert_eq!(session_status(&stopped, 500, later), goes_on);
+        assert!(matches!(
+            session_status(&row("needs_input"), 500, later),
+            WatchStatus::NeedsInput(_)
+        ));
+        assert_eq!(session_status(&row("idle"), 500, later), WatchStatus::AtPrompt { until: 1500 });
+    }
+
+    #[test]
+    fn hidden_turns_are_not_at_prompt() {
+        let row = SessionRow { flags: vec!["turns_unseen".to_owned()], ..row("idle") };
+        assert_eq!(session_status(&row, 500, 9000), WatchStatus::TurnsHidden { recheck_at: 9500 });
+        assert_eq!(
+            session_status(&row, i64::MAX, 9000),
+            WatchStatus::TurnsHidden { recheck_at: 9000 + RECHECK_MS }
+        );
+        let watched = WatchTarget::Session(Box::new(row));
+        assert_eq!((watched.known_state(), watched.state()), (None, "idle"));
+    }
+
+    #[test]
+    fn outcome_counts_once_sealed() {
+        let open = SessionRow { terminal: true, ..row("completed") };
+        assert_eq!(session_status(&open, 500, 0), WatchStatus::Continues { until: None });
+        let ends = [
+            ("succeeded", EndKind::Good),
+            ("completed", EndKind::Good),
+            ("accepted", EndKind::Good),
+            ("ended_unclaimed", EndKind::Unclaimed),
+            ("stopped", EndKind::Unclaimed),
+            ("failed", EndKind::Bad),
+            ("disputed", EndKind::Bad),
+            ("cancelled", EndKind::Bad),
+            ("superseded", EndKind::Bad),
+        ];
+        for (state, end) in ends {
+            let sealed = SessionRow { sealed: true, ..row(state) };
+            assert!(
+                matches!(session_status(&sealed, 500, 0), WatchStatus::Ended(found, _) if found == end)
+            );
+        }
+        let crashed = SessionRow { cause: Some("crash".to_owned()), ..row("failed") };
+        assert_eq!(describe_end(&crashed), "it failed: crash", "the result already says failed");
+    }
+
+    #[test]
+    fn run_is_stuck_only_if_all_sessions_are() {
+        let run = RunRow { sealed: false, ..crate::ui::test_run("running") };
+        let fresh = SessionRow { heard_at: Some(5000), ..row("working") };
+        let silent = || row("working");
+        assert!(matches!(run_status(&run, &[silent()], 500, 5000), WatchStatus::Stuck(_)));
+        let stand = run_status(&run, &[silent(), fresh], 500, 5000);
+        assert_eq!(stand, WatchStatus::Continues { until: Some(5500) });
+        assert_eq!(run_status(&run, &[], 500, 5000), WatchStatus::Continues { until: None });
+    }
+}

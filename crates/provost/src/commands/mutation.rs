@@ -1,0 +1,363 @@
+//! Helpers shared by all commands that change a session or run: sending the request, showing the result, hints.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{RequestRow, SessionRow};
+use provost_core::lifecycle::Flag;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::run;
+use crate::{
+    cli::CliResult,
+    context::Context,
+    error::Error,
+    target::{self, SessionOrRun},
+    ui,
+};
+
+/// The idempotency key of a change
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// Idempotency key: repeating the command has no further effect
+    #[arg(long, value_name = "KEY", value_parser = parse_key)]
+    key: Option<String>,
+}
+
+/// The maximum length of a key.
+const MAX_KEY: usize = 200;
+
+impl KeyArgs {
+    pub(crate) fn get(&self, context: &Context) -> String {
+        context.idempotency_key(self.key.as_deref())
+    }
+
+    /// Whether a key was given, so that the change may be a repetition.
+    pub(crate) fn is_given(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+/// Permission for an imported session or run to run here
+#[derive(Debug, Args)]
+pub(crate) struct TakeOverArgs {
+    /// Let a session or run imported from another home run its programs here
+    #[arg(long)]
+    take_over: bool,
+}
+
+impl TakeOverArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.take_over
+    }
+
+    /// Takes over the named session, or run with all its sessions.
+    pub(crate) fn apply(&self, context: &Context, id: &str) -> Result<(), Error> {
+        if !self.take_over {
+            return Ok(());
+        }
+        let (client, body) = (context.daemon()?, serde_json::json!({}));
+        let post =
+            |path: String| client.post::<Value>(&path, &body, &context.idempotency_key(None));
+        match target::find_session_or_run(&client, id)? {
+            SessionOrRun::Session(row) => {
+                post(target::session_action_path(&row.id, TAKE_OVER)).map(drop)?
+            }
+            SessionOrRun::Run(row) => {
+                for session in &row.sessions {
+                    post(target::session_action_path(&session.id, TAKE_OVER))?;
+                }
+                post(target::run_action_path(&row.id, TAKE_OVER)).map(drop)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const TAKE_OVER: &str = "take-over";
+
+/// Requests a change of a session and shows its new state.
+pub(crate) fn change(
+    context: &Context,
+    id: &str,
+    action: &str,
+    body: &impl Serialize,
+    key: &KeyArgs,
+) -> CliResult {
+    let (client, key) = (context.daemon()?, key.get(context));
+    let reply = client.post(&target::session_action_path(id, action), body, &key);
+    show(context, reply.map_err(|error| target::explain_run_target(&client, id, action, error))?)
+}
+
+/// Requests a change of a session or a run, depending on the ID, and shows its new state.
+pub(crate) fn change_any(
+    context: &Context,
+    id: &str,
+    action: &str,
+    body: &impl Serialize,
+    run_action: &str,
+    run_body: &impl Serialize,
+    key: &KeyArgs,
+) -> CliResult {
+    let (client, key) = (context.daemon()?, key.get(context));
+    match target::find_session_or_run(&client, id)? {
+        SessionOrRun::Session(row) => {
+            show(context, client.post(&target::session_action_path(&row.id, action), body, &key)?)
+        }
+        SessionOrRun::Run(row) => show_run(
+            context,
+            client.post(&target::run_action_path(&row.id, run_action), run_body, &key)?,
+        ),
+    }
+}
+
+/// Requests a change of a run, and shows its new state.
+pub(crate) fn change_run(
+    context: &Context,
+    id: &str,
+    action: &str,
+    body: &impl Serialize,
+    key: &KeyArgs,
+) -> CliResult {
+    let (client, key) = (context.daemon()?, key.get(context));
+    show_run(context, client.post(&target::run_action_path(id, action), body, &key)?)
+}
+
+/// Shows the reply to a change of a run: its state in one line.
+fn show_run(context: &Context, reply: Value) -> CliResult {
+    let run = reply.get("run").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = run.as_ref().map(run::next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+    } else if let Some(row) = &run {
+        context.ui.line(&ui::run_line(context.ui.paint, row))?;
+        context.ui.next(&next);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the reply to a change: the session's state in one line.
+pub(crate) fn show(context: &Context, reply: Value) -> CliResult {
+    let session = reply.get("session").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = session.as_ref().map(next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+    } else if let Some(row) = &session {
+        print_line(context, row)?;
+        context.ui.next(&next);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a session in one line.
+pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Error> {
+    let (tone, words) = ui::describe_state(row);
+    let words = context.ui.paint.paint(tone, &words);
+    context.ui.line(&format!("{} {} {words}", ui::short_id(&row.id), ui::escape_line(&row.name)))
+}
+
+/// Returns the commands that make sense in a session's current state.
+pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
+    let id = ui::short_id(&row.id);
+    // Requests stay open until the outcome is sealed, but after the end no agent waits for an answer.
+    let asked = if row.terminal { None } else { row.requests.first() };
+    let mut next: Vec<String> = asked.map(RequestRow::answer_command).into_iter().collect();
+    if row.flags.iter().any(|flag| flag == "output_limit") {
+        next.push(format!("provost limit {id} --output SIZE"));
+    }
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    match (row.terminal, row.state.as_str()) {
+        // Its output appears where it runs.
+        (false, _) if adopted => next.push(format!("provost status {id}")),
+        (true, _) => next.extend(ended_commands(row, &id)),
+        (false, "needs_input") => next.extend(input_commands(row, &id)),
+        (false, _) if ui::is_interrupted(row) => next.extend(interrupted_commands(row, &id)),
+        (false, _) => next.push(format!("provost logs {id} -f")),
+    }
+    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
+    // An adopted agent is only watched and cannot be stopped from here.
+    match (row.terminal, has_live_process(row) && !adopted) {
+        (true, true) if !stopping => next.push(format!("provost stop {id}")),
+        (true, _) => {}
+        (false, true) => next.push(format!("provost stop {id}")),
+        (false, false) => next.push(cancel(&id)),
+    }
+    next.dedup();
+    next
+}
+
+/// Returns the commands for a session that needs input and has no open request.
+///
+/// A plain command cannot be sent anything: the operator does what it asks and then resolves the session.
+pub(super) fn input_commands(row: &SessionRow, id: &str) -> Vec<String> {
+    match (row.requests.is_empty(), row.driver.as_str()) {
+        (false, _) => vec![format!("provost logs {id}")],
+        (true, "command") => vec![format!("provost logs {id}"), accept(id), cancel(id)],
+        (true, _) => vec![format!("provost send {id} TEXT"), format!("provost logs {id}")],
+    }
+}
+
+/// Returns the commands that continue after an interrupted turn.
+fn interrupted_commands(row: &SessionRow, id: &str) -> Vec<String> {
+    let attach = row.driver.starts_with("codex").then(|| format!("provost attach {id}"));
+    let go_on = [format!("provost resume {id}"), format!("provost send {id} TEXT")];
+    go_on.into_iter().chain(attach).collect()
+}
+
+fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
+    let failed_check =
+        row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
+    let logs = match failed_check {
+        _ if setup_failed(row) => format!("provost logs {id} --setup"),
+        Some(at) => format!("provost logs {id} --check {}", at + 1),
+        None => format!("provost logs {id}"),
+    };
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    let logs = if adopted { format!("provost events {id}") } else { logs };
+    match row.state.as_str() {
+        "succeeded" | "completed" | "accepted" => vec![logs],
+        _ => [
+            vec![logs],
+            resume_commands(row, id),
+            vec![format!("provost status {id} --why"), accept(id)],
+        ]
+        .concat(),
+    }
+}
+
+/// Returns the commands that resume a conversation which ended too early.
+fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+        // It must be restarted where it was started; then it can be adopted again.
+        return vec!["provost discover".to_owned()];
+    }
+    let conversation = row.driver.starts_with("codex") && row.thread.is_some();
+    let used_up = row.cause.as_deref() == Some("budget");
+    let more = match (row.budget.tokens, row.budget.turns) {
+        (Some(_), _) => "--tokens MORE",
+        (None, _) => "--turns MORE",
+    };
+    let raise = used_up.then(|| format!("provost limit {id} {more}"));
+    raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
+}
+
+/// Whether the setup failed. Then nothing was started, and only the setup has output to show.
+pub(super) fn setup_failed(row: &SessionRow) -> bool {
+    row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
+}
+
+fn has_live_process(row: &SessionRow) -> bool {
+    matches!(row.process.as_str(), "alive" | "unknown") && row.exit.is_none()
+}
+
+fn accept(id: &str) -> String {
+    format!("provost resolve {id} --as accepted --because TEXT")
+}
+
+fn cancel(id: &str) -> String {
+    format!("provost cancel {id}")
+}
+
+/// Parses a key. It is sent in a header, so it must be visible ASCII.
+fn parse_key(text: &str) -> Result<String, String> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if plain && (1..=MAX_KEY).contains(&text.len()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("a key has 1 to {MAX_KEY} visible ASCII characters and no spaces"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_rejects_header_injection() {
+        assert!(parse_key("a-1").is_ok());
+        for bad in ["", "a b", "a\r\nx: y", "é", &"x".repeat(201)] {
+            assert!(parse_key(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    fn waiting(driver: &str) -> SessionRow {
+        SessionRow { driver: driver.to_owned(), ..ui::test_session("x", "needs_input") }
+    }
+
+    #[test]
+    fn waiting_plain_command_suggests_resolve() {
+        let ended = SessionRow { process: "exit0".to_owned(), ..waiting("command") };
+        let expected = [
+            "provost logs deadbeef",
+            "provost resolve deadbeef --as accepted --because TEXT",
+            "provost cancel deadbeef",
+        ];
+        assert_eq!(next_commands(&ended), expected);
+        let next = next_commands(&waiting("command"));
+        assert_eq!(next[..3], expected);
+        assert_eq!(next[3], "provost stop deadbeef", "a live session can also be stopped");
+        assert_eq!(next_commands(&waiting("jsonl"))[0], "provost send deadbeef TEXT");
+    }
+
+    #[test]
+    fn adopted_session_suggests_no_resume() {
+        let row = SessionRow {
+            terminal: true,
+            state: "ended_unclaimed".to_owned(),
+            thread: Some("t".to_owned()),
+            ..waiting("codex_terminal")
+        };
+        let resumes = |row: &SessionRow| next_commands(row).iter().any(|n| n.contains("resume"));
+        assert!(resumes(&row));
+        let adopted = SessionRow { flags: vec!["adopted".to_owned()], ..row };
+        assert!(!resumes(&adopted));
+        assert!(next_commands(&adopted).contains(&"provost discover".to_owned()));
+    }
+
+    #[test]
+    fn screen_request_suggests_attach() {
+        let mut asking = ui::test_asking();
+        asking.requests[0].kind = "dialog".to_owned();
+        assert!(asking.requests[0].can_be_denied());
+        asking.requests[0].commands = vec!["provost attach deadbeef".to_owned()];
+        assert_eq!(next_commands(&asking)[0], "provost attach deadbeef");
+        assert!(!asking.requests[0].can_be_denied());
+    }
+
+    #[test]
+    fn ended_session_suggests_no_answer() {
+        let asking = ui::test_asking();
+        assert!(next_commands(&asking)[0].starts_with("provost answer deadbeef.q1"));
+        let cancelled = SessionRow { terminal: true, state: "cancelled".to_owned(), ..asking };
+        let next = next_commands(&cancelled);
+        assert!(!next.iter().any(|command| command.contains("answer")), "{next:?}");
+    }
+
+    #[test]
+    fn stop_is_suggested_only_for_own_live_process() {
+        let over =
+            SessionRow { terminal: true, state: "completed".to_owned(), ..waiting("terminal") };
+        let stop = "provost stop deadbeef".to_owned();
+        assert!(next_commands(&over).contains(&stop));
+        let flagged = |flag: &str, row: &SessionRow| {
+            let row = SessionRow { flags: vec![flag.to_owned()], ..row.clone() };
+            next_commands(&row)
+        };
+        for flag in ["adopted", "stopping"] {
+            assert!(!flagged(flag, &over).contains(&stop), "{flag}");
+        }
+        let next = flagged("adopted", &waiting("terminal"));
+        assert_eq!(next.last().unwrap(), "provost cancel deadbeef");
+        let ended = SessionRow { process: "exit0".to_owned(), ..over };
+        assert!(!next_commands(&ended).contains(&stop));
+    }
+
+    #[test]
+    fn ended_process_suggests_no_stop() {
+        let row = SessionRow { process: "exit0".to_owned(), ..waiting("jsonl") };
+        let next = next_commands(&row);
+        assert!(next.contains(&"provost cancel deadbeef".to_owned()), "{next:?}");
+        assert!(!next.iter().any(|command| command.contains("stop")), "{next:?}");
+    }
+}

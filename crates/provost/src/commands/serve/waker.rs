@@ -1,0 +1,177 @@
+//! Ends a pause early: on a changed file, an ended run or a signal.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, SyncSender},
+    },
+    thread,
+    time::Duration,
+};
+
+use provost_api::{ApiError, ErrorCode};
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::{
+    context::Context,
+    error::chain,
+    follow::{EventFilter, EventFollower},
+};
+
+/// The reason a pause ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WakeReason {
+    Poll,
+    Stop,
+}
+
+/// A directory to watch for changes: of one file, or of all files in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WatchedPath {
+    pub(super) dir: PathBuf,
+    pub(super) file: Option<OsString>,
+}
+
+/// The queue length. One pass covers everything that happened before it, so few wakes need to wait.
+const QUEUE: usize = 64;
+
+/// The inotify events that trigger a pass.
+const WATCH_EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE);
+
+/// The run events that may require an action or a report.
+const WAKE_EVENT_KINDS: [&str; 3] = ["run.sealed", "run.question_seen", "run.cancelled"];
+
+/// The exit code after a second interrupt, as shells use it for that signal.
+const INTERRUPTED: i32 = 130;
+
+/// Collects the events that end a pause.
+pub(super) struct Waker {
+    wakes: Receiver<WakeReason>,
+    /// None if inotify is not available; then only time triggers a pass.
+    files: Option<SharedFd>,
+    watched: Arc<Mutex<WatchDescriptors>>,
+}
+
+type SharedFd = Arc<OwnedFd>;
+type WatchDescriptors = BTreeMap<i32, WatchedPath>;
+
+impl Waker {
+    pub(super) fn start(context: &Context) -> Result<Waker, ApiError> {
+        let (send, wakes) = mpsc::sync_channel(QUEUE);
+        let told = |why: io::Error| chain(ErrorCode::Internal, "cannot listen for signals", &why);
+        stop_on_signals(send.clone()).map_err(told)?;
+        poll_on_events(context, send.clone())?;
+        let watched = Arc::new(Mutex::new(WatchDescriptors::new()));
+        let files = poll_on_changes(&watched, send).ok();
+        Ok(Waker { wakes, files, watched })
+    }
+
+    /// Waits for the next wake, at most for the given time.
+    pub(super) fn next(&self, time: Duration) -> Option<WakeReason> {
+        self.wakes.recv_timeout(time).ok()
+    }
+
+    /// Watches these places from now on. A missing place cannot be watched, and is retried.
+    pub(super) fn watch(&mut self, places: &[WatchedPath]) {
+        let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
+        for place in places {
+            if let Ok(number) = inotify::add_watch(files.as_ref(), &place.dir, WATCH_EVENTS) {
+                // A directory has one watch descriptor; watching all of it includes the single file.
+                let known = watched.entry(number).or_insert_with(|| place.clone());
+                if place.file.is_none() {
+                    known.file = None;
+                }
+            }
+        }
+    }
+}
+
+/// The first signal requests a stop; the second exits immediately.
+fn stop_on_signals(send: SyncSender<WakeReason>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(either(&mut interrupt, &mut terminate));
+        // The receiver may be gone already.
+        let _ = send.send(WakeReason::Stop);
+        runtime.block_on(either(&mut interrupt, &mut terminate));
+        exit();
+    })?;
+    Ok(())
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a second interrupt must exit immediately")]
+fn exit() -> ! {
+    std::process::exit(INTERRUPTED)
+}
+
+/// Follows the daemon's events from now on: after this returns, no later event is missed.
+fn poll_on_events(context: &Context, send: SyncSender<WakeReason>) -> Result<(), ApiError> {
+    let context = Context { environment: context.environment.clone(), ui: context.ui.clone() };
+    let (opened, is_open) = mpsc::sync_channel(1);
+    let follow = move || {
+        let mut events = EventFollower::new(&context, EventFilter::All, None);
+        let open = context.daemon().and_then(|client| events.open(&client));
+        let failed = open.is_err();
+        // The receiver is waiting for this, so it cannot be gone.
+        drop(opened.send(open));
+        while !failed && let Ok(event) = events.next() {
+            // A full queue already triggers a pass.
+            if WAKE_EVENT_KINDS.contains(&event.kind.as_str()) {
+                let _ = send.try_send(WakeReason::Poll);
+            }
+        }
+    };
+    let told =
+        |why: io::Error| chain(ErrorCode::Internal, "cannot follow the daemon's events", &why);
+    thread::Builder::new().name("events".to_owned()).spawn(follow).map_err(told)?;
+    is_open.recv().unwrap_or(Ok(()))
+}
+
+fn poll_on_changes(
+    watched: &Arc<Mutex<WatchDescriptors>>,
+    send: SyncSender<WakeReason>,
+) -> io::Result<SharedFd> {
+    let files = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
+    let (read, watched) = (Arc::clone(&files), Arc::clone(watched));
+    thread::Builder::new().name("changes".to_owned()).spawn(move || {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(read.as_ref(), &mut space);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_bytes().to_owned());
+            let worth = |place: &WatchedPath| match (&place.file, &name) {
+                (Some(file), Some(name)) => file.as_bytes() == name,
+                (None, _) | (Some(_), None) => true,
+            };
+            let looked =
+                watched.lock().is_ok_and(|places| places.get(&event.wd()).is_some_and(worth));
+            if looked {
+                let _ = send.try_send(WakeReason::Poll);
+            }
+        }
+    })?;
+    Ok(files)
+}

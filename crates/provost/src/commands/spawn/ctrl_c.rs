@@ -1,0 +1,42 @@
+//! Ctrl-C handling for waits: it ends the wait, not the awaited work.
+
+use std::io;
+
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::ui::Ui;
+
+/// The exit code of a wait that Ctrl-C ended, as shells use it for that signal.
+const INTERRUPTED: i32 = 130;
+
+/// Installs a Ctrl-C handler that ends this process only, and prints a message with the next commands.
+pub(crate) fn on_interrupt(ui: &Ui, what: &str, next: &[String]) -> io::Result<()> {
+    let (ui, what, next) = (ui.clone(), what.to_owned(), next.to_vec());
+    handle_interrupt(move || exit_interrupted(&ui, &what, &next))
+}
+
+/// Runs a closure on its own thread whenever Ctrl-C is pressed.
+pub(crate) fn handle_interrupt(mut then: impl FnMut() + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    // The signal is handled from here on, before the ID is printed.
+    let mut interrupt = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+        while runtime.block_on(interrupt.recv()).is_some() {
+            then();
+        }
+    })?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the waiting thread cannot be interrupted")]
+fn exit_interrupted(ui: &Ui, what: &str, next: &[String]) -> ! {
+    ui.notice(&format!("\nno longer waiting; {what} continues"));
+    ui.next(next);
+    std::process::exit(INTERRUPTED)
+}

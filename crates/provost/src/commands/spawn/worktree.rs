@@ -1,0 +1,240 @@
+//! The worktree of a session: a directory, a checkout or a separate worktree.
+
+use std::path::{Path, PathBuf};
+
+use provost_api::{ApiError, ErrorCode};
+use provost_config::Resolved;
+use provost_core::session::WorkLocation;
+use provost_git::{BranchName, Git, Oid, Project, RepoPath, absent_submodules, project};
+
+use crate::{
+    context::Context,
+    error::{chain, usage},
+    settings, trust,
+};
+
+/// The maximum length of a branch name's part that derives from a text.
+const MAX_SLUG: usize = 40;
+
+/// The requested worktree.
+pub(crate) struct WorktreeRequest<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) config: &'a Resolved,
+    /// The end of the session's ID.
+    pub(crate) short: &'a str,
+    /// The text that the branch name derives from.
+    pub(crate) about: &'a str,
+}
+
+/// The worktree, and the top of its repository.
+pub(super) struct SessionWorktree {
+    pub(super) project: Option<String>,
+    pub(super) work: WorkLocation,
+    /// Warnings about missing parts of the worktree.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Finds the worktree, or fails before anything is started.
+pub(super) fn find(
+    context: &Context,
+    wanted: &WorktreeRequest<'_>,
+) -> Result<SessionWorktree, ApiError> {
+    let own = wanted.config.worktree.enabled == Some(true);
+    if !own && wanted.config.verify.checks.is_empty() {
+        return find_plain(context, wanted.cwd);
+    }
+    let found = project_at(context, wanted.cwd);
+    let found = found.map_err(|why| with_own_check(why, wanted.cwd));
+    let (git, project) = found.map_err(|why| unusable(&why, !is_unusable(&why)))?;
+    let top = path_text(&project.top)?;
+    let base = project.commit(&git).map_err(|why| unusable(&why, own))?;
+    refuse_filtered(&git, &project, &base)?;
+    let warnings = missing_submodules(&git, &project, "the session's worktree and checks")?;
+    let work = if own {
+        worktree(context, wanted, &project)?
+    } else {
+        WorkLocation::InPlace { top: top.clone() }
+    };
+    Ok(SessionWorktree { project: Some(top), work, warnings })
+}
+
+/// Returns a path as text, which the ledger stores.
+pub(crate) fn path_text(path: &Path) -> Result<String, ApiError> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
+}
+
+/// Makes a part of a branch name from any text.
+pub(super) fn slug(about: &str) -> String {
+    let mut slug = String::new();
+    for c in about.chars().map(|c| c.to_ascii_lowercase()) {
+        match c {
+            'a'..='z' | '0'..='9' => slug.push(c),
+            _ if slug.is_empty() || slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+        if slug.len() >= MAX_SLUG {
+            break;
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// Returns a directory that is used as it is. It need not be in a repository, but a repository that git does not trust
+/// is refused, because its configuration would be executed.
+fn find_plain(context: &Context, cwd: &Path) -> Result<SessionWorktree, ApiError> {
+    let found = match settings::project_top(cwd) {
+        None => None,
+        Some(_) => match git(context).and_then(|git| Project::top_of(&git, cwd)) {
+            Ok(top) => Some(top),
+            Err(why) => match with_own_check(why, cwd) {
+                why if is_unusable(&why) => return Err(unusable(&why, false)),
+                _ => None,
+            },
+        },
+    };
+    let project = found.as_deref().map(path_text).transpose()?;
+    Ok(SessionWorktree { project, work: WorkLocation::Plain, warnings: Vec::new() })
+}
+
+/// Checks the repository's owner with Provost's own check, independent of git's message.
+fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
+    match settings::project_top(cwd) {
+        Some(top) if trust::is_foreign(&top) => project::Error::ForeignOwner(top),
+        Some(_) | None => why,
+    }
+}
+
+/// Whether nothing can be started in the directory at all.
+fn is_unusable(why: &project::Error) -> bool {
+    matches!(why, project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })
+}
+
+fn git(context: &Context) -> Result<Git, project::Error> {
+    let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    let environment = context.environment.clone();
+    let trusted = move || settings::trusted_filters(&environment);
+    Ok(Git::find(path.as_ref(), &home)?.with_filters(trusted))
+}
+
+/// Finds git, and the repository that contains a directory.
+pub(crate) fn project_at(context: &Context, cwd: &Path) -> Result<(Git, Project), project::Error> {
+    let git = git(context)?;
+    let project = Project::find(&git, cwd)?;
+    Ok((git, project))
+}
+
+/// Refuses a project whose files need a git filter that the user does not trust.
+pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Result<(), ApiError> {
+    provost_git::refuse_filtered(git, project, base).map_err(|why| {
+        let error = chain(ErrorCode::BadRequest, "cannot start here", &why);
+        why.hint().map_or(error.clone(), |hint| error.next(hint))
+    })
+}
+
+/// Warns about submodules that are not initialised. A submodule that lacks the required commit is an error, because
+/// agents could not work with it.
+pub(crate) fn missing_submodules(
+    git: &Git,
+    project: &Project,
+    places: &str,
+) -> Result<Vec<String>, ApiError> {
+    let absent = absent_submodules(git, project).map_err(|why| {
+        let error = chain(ErrorCode::BadRequest, "cannot start here", &why);
+        why.hint().map_or(error.clone(), |hint| error.next(hint))
+    })?;
+    let top = project.top.display();
+    let told = |path: RepoPath| {
+        format!(
+            "submodule {path} is not initialised, so it is empty in {places}; \
+             run `git submodule update --init` in {top}"
+        )
+    };
+    Ok(absent.into_iter().map(told).collect())
+}
+
+/// Converts the error of an unusable directory, with hints.
+pub(crate) fn no_project(why: &project::Error) -> ApiError {
+    let mut error = chain(ErrorCode::BadRequest, "cannot", why);
+    error.message = error.message.replacen("cannot: ", "cannot ", 1);
+    if let Some(hint) = why.hint() {
+        error.message.push_str(&format!("\n{hint}"));
+    }
+    if matches!(why, project::Error::NoCommits(_)) {
+        error.next("git commit --allow-empty -m first")
+    } else {
+        error
+    }
+}
+
+fn unusable(why: &project::Error, wanted: bool) -> ApiError {
+    let mut error = no_project(why);
+    if wanted {
+        error.message.push_str("\nchecks and worktrees need a git repository with a commit");
+        error = error.next("provost spawn --no-worktree --no-check …");
+    }
+    error
+}
+
+fn worktree(
+    context: &Context,
+    wanted: &WorktreeRequest<'_>,
+    project: &Project,
+) -> Result<WorkLocation, ApiError> {
+    let config = &wanted.config.worktree;
+    let branch = branch(wanted)?;
+    let copy = config.copy.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+    let path = below_home(context, wanted, project)?;
+    Ok(WorkLocation::Worktree {
+        top: path_text(&project.top)?,
+        path: path_text(&path)?,
+        branch,
+        copy,
+        base: None,
+    })
+}
+
+/// Returns the name of the branch.
+pub(crate) fn branch(wanted: &WorktreeRequest<'_>) -> Result<String, ApiError> {
+    let slug = slug(wanted.about);
+    let dash = if slug.is_empty() { "" } else { "-" };
+    let prefix = &wanted.config.worktree.branch_prefix;
+    let branch = BranchName::new(&format!("{prefix}/{}{dash}{slug}", wanted.short));
+    branch.map(|branch| branch.to_string()).map_err(|why| {
+        chain(ErrorCode::BadRequest, "invalid worktree.branch_prefix", &why)
+            .next("provost config show")
+    })
+}
+
+/// Returns the directory of a worktree: below the home, never in the repository.
+pub(crate) fn below_home(
+    context: &Context,
+    wanted: &WorktreeRequest<'_>,
+    project: &Project,
+) -> Result<PathBuf, ApiError> {
+    Ok(context.home()?.worktrees().join(directory(project)).join(wanted.short))
+}
+
+/// Returns the directory name for a project: readable, and unique per repository.
+pub(crate) fn directory(project: &Project) -> String {
+    let name = project.common_dir.parent().and_then(Path::file_name).unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.to_string_lossy().chars().take(MAX_SLUG).map(plain).collect();
+    let hash = blake3::hash(project.common_dir.as_os_str().as_encoded_bytes()).to_hex();
+    format!("{}-{}", name.trim_start_matches('.'), &hash[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_is_plain_and_short() {
+        assert_eq!(slug("Fix the login!  (#7)"), "fix-the-login-7");
+        assert_eq!(slug("../../etc"), "etc");
+        assert_eq!(slug("日本"), "");
+        assert!(slug(&"x y".repeat(100)).len() <= MAX_SLUG);
+        assert!(BranchName::new(&format!("provost/deadbeef-{}", slug("a.lock"))).is_ok());
+    }
+}

@@ -1,0 +1,281 @@
+//! Arguments and helpers shared by all commands about a team.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{
+    ApiError, Client, ErrorCode, MemberRow, TeamCommandRequest, TeamHeadRow, TeamMessageRow,
+    TeamRow,
+};
+use provost_core::{team::TeamCommand, text::shell_quote};
+use provost_engine::shell::OWN_TEAM;
+use provost_holder::spec::MARK;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{input, mutation::KeyArgs};
+use crate::{cli::CliResult, context::Context, daemon, error::usage, target, ui};
+
+/// The team, and the member to act as
+#[derive(Debug, Args)]
+pub(crate) struct TeamArgs {
+    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
+    /// open one]
+    #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
+    task: Option<String>,
+    /// Act as this member, with only its rights; an agent always acts as itself
+    #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
+    by: Option<String>,
+}
+
+/// A member of a team whose agent is addressed
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// Member of a team whose agent is addressed
+    #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
+    member: Option<String>,
+    #[command(flatten)]
+    pub(crate) task: TeamArgs,
+}
+
+impl MemberArgs {
+    /// Returns the named member; None if a session is addressed. A team without a member is an error, not ignored.
+    pub(crate) fn member(&self) -> Result<Option<&str>, ApiError> {
+        match (&self.member, self.task.task.is_some() || self.task.by.is_some()) {
+            (None, true) => Err(usage("--task and --as need a member: name it with --member")),
+            (member, _) => Ok(member.as_deref()),
+        }
+    }
+}
+
+/// The team as the first argument, and the member to act as
+#[derive(Debug, Args)]
+pub(crate) struct NamedTeamArgs {
+    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
+    /// open one]
+    #[arg(value_name = "TASK", value_parser = input::parse_name)]
+    task: Option<String>,
+    /// Act as this member, with only its rights; an agent always acts as itself
+    #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
+    by: Option<String>,
+}
+
+/// A team, and the member to act as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TeamTarget<'a> {
+    task: &'a str,
+    by: Option<&'a str>,
+}
+
+impl TeamArgs {
+    pub(crate) fn target(&self) -> TeamTarget<'_> {
+        TeamTarget { task: self.task.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+    }
+
+    /// Whether the caller is the operator and names no team.
+    pub(crate) fn is_operator_without_team(&self, context: &Context) -> bool {
+        let agent = context.environment.get(MARK).is_some();
+        !agent && self.task.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
+    }
+
+    /// Returns the same options as text, for suggested commands.
+    pub(crate) fn as_options(&self) -> String {
+        let given = [("--task", &self.task), ("--as", &self.by)];
+        let given = given.into_iter().filter_map(|(flag, name)| Some((flag, name.as_deref()?)));
+        given.map(|(flag, name)| format!(" {flag}={}", shell_quote(name))).collect()
+    }
+}
+
+impl NamedTeamArgs {
+    pub(crate) fn target(&self) -> TeamTarget<'_> {
+        TeamTarget { task: self.task.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+    }
+}
+
+/// The reply with one team.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TeamReply {
+    pub(crate) task: TeamRow,
+}
+
+impl<'a> TeamTarget<'a> {
+    pub(crate) fn new(task: &'a str) -> Self {
+        TeamTarget { task, by: None }
+    }
+
+    /// Returns the API path of a resource of the team.
+    pub(crate) fn path(&self, what: &str) -> String {
+        target::team_action_path(self.task, what)
+    }
+
+    pub(crate) fn by(&self) -> Option<String> {
+        self.by.map(str::to_owned)
+    }
+
+    /// Reads the team.
+    pub(crate) fn find(&self, context: &Context) -> Result<TeamRow, ApiError> {
+        let reply: TeamReply = self.get(context, &target::team_path(self.task))?;
+        Ok(reply.task)
+    }
+
+    /// Reads a resource of the team. Sends the caller's identity, because an agent's default is its own team.
+    pub(crate) fn get<T: serde::de::DeserializeOwned>(
+        &self,
+        context: &Context,
+        path: &str,
+    ) -> Result<T, ApiError> {
+        let (launch, token) = launch_credentials(context);
+        let asks = [("as", self.by()), ("launch", launch), ("token", token)];
+        client(context)?.get(&target::with_query(path, &asks))
+    }
+
+    /// Sends a command to the team, and returns the reply.
+    pub(crate) fn send(
+        &self,
+        context: &Context,
+        command: &TeamCommand,
+        key: &str,
+    ) -> Result<Value, ApiError> {
+        let command = serde_json::to_value(command)
+            .map_err(|why| usage(format!("cannot encode the command: {why}")))?;
+        let (launch, token) = launch_credentials(context);
+        let request = TeamCommandRequest { command, acting_as: self.by(), launch, token };
+        client(context)?.post(&self.path("do"), &request, key)
+    }
+
+    /// Sends a command to the team, and shows its new state in one line.
+    pub(crate) fn change(
+        &self,
+        context: &Context,
+        command: &TeamCommand,
+        key: &KeyArgs,
+    ) -> CliResult {
+        let reply = self.send(context, command, &key.get(context))?;
+        self.show(context, reply)
+    }
+
+    /// Shows the reply to a change: the change, the team's state, and the caller's next commands.
+    pub(crate) fn show(&self, context: &Context, reply: Value) -> CliResult {
+        show_to(context, self.by, reply)
+    }
+
+    /// Returns the options that name the team by its ID, and the same member.
+    pub(crate) fn options(&self, id: &str) -> String {
+        format!(" --task {}{}", ui::short_id(id), as_member(self.by))
+    }
+
+    /// Returns the command that shows the team to the same member.
+    pub(crate) fn show_command(&self, id: &str) -> String {
+        format!("provost task show {}{}", ui::short_id(id), as_member(self.by))
+    }
+}
+
+/// Returns the ID and token of the launch that this process belongs to, if any.
+pub(crate) fn launch_credentials(context: &Context) -> (Option<String>, Option<String>) {
+    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
+    (variable(MARK), variable("PROVOST_TOKEN"))
+}
+
+/// Connects to the daemon. An agent does not start one, because it would be the agent's descendant and end with it.
+pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
+    match context.environment.get(MARK) {
+        Some(_) => daemon::connect_only(&context.trusted_home()?),
+        None => context.daemon(),
+    }
+}
+
+fn show_to(context: &Context, by: Option<&str>, reply: Value) -> CliResult {
+    let changed: TeamChangeReply = serde_json::from_value(reply.clone()).map_err(|why| {
+        ApiError::new(ErrorCode::Internal, format!("cannot parse the daemon's reply: {why}"))
+    })?;
+    let own = context.environment.get("PROVOST_SESSION");
+    let (next, lines) = match &changed {
+        TeamChangeReply::Message { task, message } => {
+            (after_message(task, by), vec![ui::message_change_line(task, message)])
+        }
+        TeamChangeReply::Task { task } => {
+            (next_for(task, by, own), ui::team_change_lines(context.ui.paint, task, &reply))
+        }
+    };
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.lines(&lines)?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The reply to a change: with a message, it may contain only the head of its team.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum TeamChangeReply {
+    Message { task: TeamHeadRow, message: Box<TeamMessageRow> },
+    Task { task: Box<TeamRow> },
+}
+
+/// Returns the next commands after a message: a member takes its next one, other callers list all of them.
+fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
+    let (id, by_whom) = (ui::short_id(&task.id), as_member(by));
+    let then = match by {
+        Some(_) => format!("provost inbox next --task {id}{by_whom}"),
+        None => format!("provost inbox ls --task {id}"),
+    };
+    vec![then, format!("provost task show {id}{by_whom}")]
+}
+
+/// Returns the next commands for the caller: a member by name, or an agent by its session. Callers that do not manage
+/// see only commands they may run.
+fn next_for(row: &TeamRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
+    let acts = |member: &&MemberRow| {
+        Some(member.name.as_str()) == by
+            || (session.is_some() && member.session.as_deref() == session)
+    };
+    let member = row.members.iter().filter(|member| !member.left).find(acts);
+    match member.filter(|member| member.role != "manager" && !row.terminal) {
+        None => next_commands(row, by),
+        Some(member) => {
+            let (id, by) = (ui::short_id(&row.id), as_member(Some(&member.name)));
+            let mut next = vec![format!("provost task show {id}{by}")];
+            if !member.communication.can_push {
+                next.push(format!("provost inbox next --task {id}{by}"));
+            }
+            next
+        }
+    }
+}
+
+/// Returns the commands that make sense in a team's current state, for the operator or for a member.
+pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
+    let (id, by) = (ui::short_id(&row.id), as_member(by));
+    let mut next = vec![format!("provost task show {id}{by}")];
+    if row.terminal {
+        next.push(format!("provost audit {id}"));
+        return next;
+    }
+    if row.members.is_empty() {
+        next.push(format!("provost task bind {id} NAME --role worker"));
+    } else if row.blockers.is_empty() {
+        next.push(match failed_worker(row) {
+            Some(session) => format!("provost status {} --why", ui::short_id(session)),
+            None => format!("provost finish {id} --because TEXT{by}"),
+        });
+    } else {
+        let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
+        next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}{by}")));
+    }
+    next
+}
+
+/// Returns the session of a failed worker: then nothing is open, but the team cannot finish either.
+fn failed_worker(row: &TeamRow) -> Option<&str> {
+    let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
+    let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));
+    failed.find_map(|one| one.session.as_deref())
+}
+
+/// Returns the option that names the member; empty for the operator. Without it, a user who acts for a member would act
+/// as the operator from then on.
+fn as_member(by: Option<&str>) -> String {
+    by.map(|name| format!(" --as={}", shell_quote(name))).unwrap_or_default()
+}

@@ -1,0 +1,188 @@
+//! Waits for a later result of a team: a check that Provost runs, or the audit of a finish.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{ApiError, ErrorCode};
+use provost_core::{
+    team::{self, CheckSubject, TeamCommand, TeamWaitResult, TeamWaitTarget},
+    verdict::{CheckEnd, Receipt},
+    wait::WaitStatus,
+};
+use provost_holder::spec::MARK;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{mutation::KeyArgs, task_args::TeamTarget};
+use crate::{
+    cli::CliResult,
+    context::Context,
+    error::usage,
+    follow::{self, EventFilter},
+    target,
+    ui::{Tone, escape_block, escape_line},
+};
+
+/// Whether to wait for the result
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait for the result
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Requests a finish. With `--wait`, it succeeds if the team is done afterwards.
+pub(crate) fn finish(
+    context: &Context,
+    meant: TeamTarget<'_>,
+    command: &TeamCommand,
+    key: &KeyArgs,
+    args: &WaitArgs,
+) -> CliResult {
+    if !args.wait {
+        return meant.change(context, command, key);
+    }
+    let asked = SentTeamCommand::send(context, meant, command, key)?;
+    // Without an audit the result is known immediately.
+    if let Some(no) = number(&asked.reply, "audit") {
+        match asked.wait(context, meant, TeamWaitTarget::Audit(no)) {
+            Ok(TeamWaitResult::Refused { blockers }) => {
+                let error =
+                    ApiError::new(ErrorCode::Refused, team::describe_not_finished(&blockers));
+                return Err(error.next(meant.show_command(&asked.id)).into());
+            }
+            // The row shows any other end.
+            Ok(TeamWaitResult::Finished | TeamWaitResult::Checked { .. }) => {}
+            Err(error) if error.code == ErrorCode::Failed => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let reply: Value = meant.get(context, &target::team_path(&asked.id))?;
+    let done = reply["task"]["state"] == "done";
+    meant.show(context, reply)?;
+    Ok(ExitCode::from(u8::from(!done)))
+}
+
+/// Requests a check. With `--wait`, it succeeds if the check passed.
+pub(crate) fn check(
+    context: &Context,
+    meant: TeamTarget<'_>,
+    what: CheckSubject,
+    key: &KeyArgs,
+    args: &WaitArgs,
+) -> CliResult {
+    let command = TeamCommand::Check { what };
+    if !args.wait {
+        return meant.change(context, &command, key);
+    }
+    let asked = SentTeamCommand::send(context, meant, &command, key)?;
+    let no = number(&asked.reply, "check").ok_or_else(|| {
+        ApiError::new(ErrorCode::Internal, "the reply does not contain the check's number")
+            .next(meant.show_command(&asked.id))
+    })?;
+    match asked.wait(context, meant, TeamWaitTarget::Check(no))? {
+        TeamWaitResult::Checked { receipt } => {
+            show_receipt(context, &receipt, &meant.show_command(&asked.id))
+        }
+        TeamWaitResult::Finished | TeamWaitResult::Refused { .. } => {
+            Err(ApiError::new(ErrorCode::Internal, "the reply to a check is about a finish").into())
+        }
+    }
+}
+
+/// A request to a team and its reply.
+struct SentTeamCommand {
+    id: String,
+    reply: Value,
+}
+
+impl SentTeamCommand {
+    fn send(
+        context: &Context,
+        meant: TeamTarget<'_>,
+        command: &TeamCommand,
+        key: &KeyArgs,
+    ) -> Result<Self, ApiError> {
+        if context.environment.get(MARK).is_some() {
+            // Waiting may start a daemon, which an agent must not do.
+            let message = "an agent is notified of the result: leave out --wait";
+            return Err(usage(message.to_owned()));
+        }
+        let id = meant.find(context)?.id;
+        let reply = meant.send(context, command, &key.get(context))?;
+        Ok(SentTeamCommand { id, reply })
+    }
+
+    /// Waits for the result, no matter which request caused it; a result that can no longer happen is an error.
+    fn wait(
+        &self,
+        context: &Context,
+        meant: TeamTarget<'_>,
+        awaited: TeamWaitTarget,
+    ) -> Result<TeamWaitResult, ApiError> {
+        let (name, no) = match awaited {
+            TeamWaitTarget::Check(no) => ("check", no),
+            TeamWaitTarget::Audit(no) => ("audit", no),
+        };
+        let path = target::team_action_path(&self.id, "wait");
+        let path = target::with_query(&path, &[(name, Some(no.to_string()))]);
+        let ended = follow::wait_until(context, EventFilter::Task(self.id.clone()), || {
+            meant.get::<WaitReply>(context, &path).map(WaitReply::status)
+        })?;
+        ended.map_err(|why| {
+            ApiError::new(ErrorCode::Failed, format!("{name} {no} has no result: {why}"))
+                .next(meant.show_command(&self.id))
+        })
+    }
+}
+
+/// The daemon's reply to a wait.
+#[derive(Debug, Deserialize)]
+struct WaitReply {
+    #[serde(default)]
+    done: Option<TeamWaitResult>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl WaitReply {
+    fn status(self) -> WaitStatus<TeamWaitResult> {
+        match (self.done, self.reason) {
+            (Some(result), _) => WaitStatus::Done(result),
+            (None, Some(reason)) => WaitStatus::Impossible(reason),
+            (None, None) => WaitStatus::Pending,
+        }
+    }
+}
+
+fn number(reply: &Value, name: &str) -> Option<u32> {
+    reply[name].as_u64().and_then(|no| u32::try_from(no).ok())
+}
+
+fn show_receipt(context: &Context, receipt: &Receipt, next: &str) -> CliResult {
+    let passed = receipt.end == CheckEnd::Exit(0);
+    let next = [next.to_owned()];
+    if context.ui.json {
+        let mut told = json!({"ok": passed, "receipt": receipt});
+        if !passed {
+            let message = format!("check `{}` failed: {}", receipt.command, receipt.end.summary());
+            told["error"] =
+                json!(ApiError::new(ErrorCode::Failed, escape_line(&message)).next(&next[0]));
+        }
+        context.ui.result(told, &next)?;
+    } else {
+        let how = if passed { (Tone::Good, "passed") } else { (Tone::Bad, "failed") };
+        let word = context.ui.paint.paint(how.0, how.1);
+        let command = escape_line(&receipt.command);
+        context.ui.line(&format!(
+            "{word} `{command}` {} on tree {}",
+            escape_line(&receipt.end.to_string()),
+            receipt.tree.0
+        ))?;
+        context
+            .ui
+            .lines(&escape_block(&receipt.tail).lines().map(str::to_owned).collect::<Vec<_>>())?;
+        context.ui.next(&next);
+    }
+    Ok(ExitCode::from(u8::from(!passed)))
+}

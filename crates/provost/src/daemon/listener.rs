@@ -1,0 +1,248 @@
+//! The daemon's listener, and the socket path in the home where clients find it.
+//!
+//! Only the owner of the ledger's lock may touch that path. So the listener is opened after the
+//! lock is taken, and dropped before the lock is released. If the path is removed, inotify reports
+//! it and the socket is created again.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::AsRawFd,
+        unix::{
+            fs::{FileTypeExt, MetadataExt, PermissionsExt},
+            net::UnixStream as BlockingStream,
+        },
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::{
+    net::{
+        UnixListener,
+        unix::{SocketAddr, pipe},
+    },
+    sync::mpsc,
+};
+
+use super::timed_stream::{AcceptedConnection, Connections, MAX_CONNECTIONS, TimedStream};
+
+/// How many bytes of inotify events are read at once. Their content is ignored: any event triggers a check.
+const INOTIFY_BUFFER: usize = 4 << 10;
+
+/// How many descriptors are reserved for clients. A request needs a few: its connection, its peer,
+/// the ledger.
+const RESERVED_FDS: usize = 16;
+
+/// How long to wait for a free descriptor while all connections are in use.
+const ACCEPT_RETRY: Duration = Duration::from_millis(20);
+
+/// The temporary name of a new socket, before it is renamed.
+const TEMPORARY_NAME: &str = ".daemon.sock.new";
+
+/// A listener that keeps its socket path.
+#[derive(Debug)]
+pub(crate) struct DaemonListener {
+    socket: PathBuf,
+    listener: UnixListener,
+    file_id: SocketFileId,
+    /// `None` if the user's inotify limit is reached. Then a removed path is not restored.
+    watch: Option<pipe::Receiver>,
+    connections: Connections,
+    arrivals: Option<mpsc::Sender<AcceptedConnection>>,
+    /// Reserved descriptors, released when no others are left, so that commands still get answers.
+    reserved: Vec<File>,
+}
+
+/// A file identity, independent of its name. The kernel does not reuse our inode while we listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SocketFileId {
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFileId {
+    fn from_path(path: &Path) -> io::Result<SocketFileId> {
+        let about = fs::symlink_metadata(path)?;
+        Ok(SocketFileId { device: about.dev(), inode: about.ino() })
+    }
+}
+
+impl DaemonListener {
+    /// Binds the socket path and listens. The caller holds the ledger's lock, so no other daemon serves it.
+    pub(crate) fn open(socket: &Path) -> io::Result<DaemonListener> {
+        let watch = socket.parent().map(watch_dir).and_then(Result::ok);
+        if BlockingStream::connect(socket).is_ok() {
+            return Err(io::Error::other("another process answers on it"));
+        }
+        let (listener, own) = bind(socket)?;
+        let connections = Connections::default();
+        let mut door = DaemonListener {
+            socket: socket.to_owned(),
+            listener,
+            file_id: own,
+            watch,
+            connections,
+            arrivals: None,
+            reserved: vec![],
+        };
+        door.fill_spare();
+        Ok(door)
+    }
+
+    /// Returns the connections accepted from now on, so that each can be charged to its account.
+    pub(crate) fn arrivals(&mut self) -> mpsc::Receiver<AcceptedConnection> {
+        let (sender, receiver) = mpsc::channel(MAX_CONNECTIONS);
+        self.arrivals = Some(sender);
+        receiver
+    }
+
+    /// Opens the reserved descriptors, as far as possible.
+    fn fill_spare(&mut self) {
+        while self.reserved.len() < RESERVED_FDS
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.reserved.push(file);
+        }
+    }
+
+    /// Frees a descriptor for a connection that could not be accepted. Connections without a
+    /// request are closed first. If there are none, it waits a moment for a busy one to finish.
+    async fn free_descriptor(&mut self) {
+        let shed = self.connections.close_oldest_idle();
+        if self.reserved.is_empty() && !shed {
+            tokio::time::sleep(ACCEPT_RETRY).await;
+        }
+        self.reserved.clear();
+        // A shed connection is closed by its own task.
+        tokio::task::yield_now().await;
+    }
+
+    fn owns_path(&self) -> bool {
+        SocketFileId::from_path(&self.socket).is_ok_and(|found| found == self.file_id)
+    }
+
+    /// Restores the socket path if it is missing or belongs to another socket, which is invalid
+    /// while we hold the lock. A file that is not a socket stays: it belongs to the user, and
+    /// `daemon status` reports it.
+    fn restore_path(&mut self) {
+        if self.owns_path() {
+            return;
+        }
+        if let Ok((listener, own)) = bind(&self.socket) {
+            (self.listener, self.file_id) = (listener, own);
+        }
+    }
+}
+
+impl Drop for DaemonListener {
+    fn drop(&mut self) {
+        if self.owns_path() {
+            // The next daemon replaces a stale path.
+            drop(fs::remove_file(&self.socket));
+        }
+    }
+}
+
+impl axum::serve::Listener for DaemonListener {
+    type Io = TimedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TimedStream, SocketAddr) {
+        loop {
+            if self.reserved.is_empty() {
+                self.fill_spare();
+            }
+            let DaemonListener { connections, listener, watch, .. } = &mut *self;
+            let accept = async {
+                connections.wait_for_slot().await;
+                UnixListener::accept(listener).await
+            };
+            tokio::select! {
+                accepted = accept => match accepted {
+                    Ok((stream, address)) => {
+                        // A connection over its process's limit is closed at once.
+                        let Some(stream) = self.connections.accept(stream) else { continue };
+                        if let Some((arrivals, arrival)) = self.arrivals.as_ref().zip(stream.to_accepted()) {
+                            // If the channel is full, it is charged at its first request. If it is
+                            // closed, the daemon is stopping.
+                            arrivals.try_send(arrival).ok();
+                        }
+                        return (stream, address);
+                    }
+                    Err(why) if is_disconnected(&why) => continue,
+                    Err(_) => {
+                        self.free_descriptor().await;
+                        continue;
+                    }
+                },
+                () = wait_for_change(watch.as_ref()) => {}
+            }
+            self.restore_path();
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Whether the peer disconnected before it was accepted.
+fn is_disconnected(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+    )
+}
+
+/// Watches a directory with inotify for removed and renamed files. Its events are read like a pipe.
+fn watch_dir(dir: &Path) -> io::Result<pipe::Receiver> {
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&watch, dir, WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR)?;
+    pipe::Receiver::from_owned_fd_unchecked(watch)
+}
+
+/// Waits until something changes in the watched directory.
+async fn wait_for_change(watch: Option<&pipe::Receiver>) {
+    let Some(watch) = watch else { return std::future::pending().await };
+    while let Ok(()) = watch.readable().await {
+        match watch.try_read(&mut [0; INOTIFY_BUFFER]) {
+            Ok(1..) => return,
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => break,
+        }
+    }
+    // inotify reports nothing more.
+    std::future::pending().await
+}
+
+/// Listens first, and then takes the path from any stale socket, so that a client that finds the
+/// path gets an answer. It works relative to the directory, because the path may be too long for a
+/// socket address.
+fn bind(socket: &Path) -> io::Result<(UnixListener, SocketFileId)> {
+    let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return Err(io::Error::other("the socket has no directory"));
+    };
+    match fs::symlink_metadata(socket) {
+        Ok(about) if !about.file_type().is_socket() => {
+            return Err(io::Error::other("the path exists and is not a socket"));
+        }
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        Ok(_) | Err(_) => {}
+    }
+    let handle = File::open(dir)?;
+    let short = Path::new(&format!("/proc/self/fd/{}", handle.as_raw_fd())).join(TEMPORARY_NAME);
+    match fs::remove_file(&short) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        Ok(()) | Err(_) => {}
+    }
+    let listener = std::os::unix::net::UnixListener::bind(&short)?;
+    fs::set_permissions(&short, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    let bound = (UnixListener::from_std(listener)?, SocketFileId::from_path(&short)?);
+    fs::rename(&short, dir.join(name))?;
+    Ok(bound)
+}

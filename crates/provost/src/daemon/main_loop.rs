@@ -1,0 +1,354 @@
+//! The daemon's lifecycle: take the lock, open the ledger, serve the socket, shut down in order.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::Arc,
+};
+
+use provost_api::{ApiError, ErrorCode};
+use provost_engine::{
+    shell::{
+        self, DaemonEnvironment, EngineWorld, Holders, Owner, RunningEngine,
+        blocking::{self, blocking_request},
+    },
+    stream,
+};
+use provost_git::{Git, long_call};
+use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, SqliteLedger};
+use provost_sys::agent_file;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::RwLock,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    history::{self, DaemonTransition},
+    listener::DaemonListener,
+    orphans::Orphans,
+    server::DaemonServer,
+    watchdog::WatchdogResponder,
+};
+use crate::{environment::Environment, home::ProvostHome, settings};
+
+/// The line that reports to the parent process that the daemon is ready.
+pub(crate) const READY: &str = "ready";
+
+/// How many threads run the daemon's tasks.
+const WORKERS: usize = 2;
+
+/// How long a stopping daemon waits for clients that neither finish their request nor read their response.
+const SHUTDOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long a stopping daemon waits for a landing.
+pub(crate) const LANDING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Runs the daemon until it is asked to stop. A detached daemon closes its standard output when it is ready.
+pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
+    // This comes first: the environment may contain secrets, and every agent runs as this user.
+    provost_sys::process::hide_from_user()
+        .map_err(|why| startup_error("hide its environment from agents", &why))?;
+    // Processes left by git or a killed holder stay below the daemon, which identifies them.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|why| startup_error("become the parent of orphans", &why))?;
+    home.prepare()?;
+    let places = shell::Home::new(&home.path);
+    for directory in places.directories() {
+        provost_sys::private::make_private_dir(&directory)
+            .map_err(|why| startup_error("make its directories", &why))?;
+    }
+    raise_file_limit();
+    // The lock comes first: only its owner may touch the socket.
+    let ledger = open_ledger(&places).inspect_err(|error| {
+        // A daemon that finds another one running has not failed.
+        if error.code != ErrorCode::Refused {
+            history::record(&places.log(), DaemonTransition::Failed);
+        }
+    })?;
+    history::record(&places.log(), DaemonTransition::Started);
+    let lived = serve_ledger(&places, ledger, detached);
+    history::record(
+        &places.log(),
+        if lived.is_ok() { DaemonTransition::Stopped } else { DaemonTransition::Failed },
+    );
+    lived
+}
+
+/// Serves as the only owner of the ledger until asked to stop.
+fn serve_ledger(
+    places: &shell::Home,
+    ledger: SqliteLedger,
+    detached: bool,
+) -> Result<(), ApiError> {
+    remove_leftovers(&places.scratch());
+    let world = create_world(places)?;
+    blocking::start().map_err(|why| startup_error("start its threads", &why))?;
+    let runtime = runtime().map_err(|why| startup_error("start its runtime", &why))?;
+    let pulse = WatchdogResponder::start_watchdog()
+        .map_err(|why| startup_error("start its watchdog", &why))?;
+    let served = runtime.block_on(serve(ledger, world, pulse, detached));
+    // Holders and their agents keep running. The next daemon picks up unfinished blocking work.
+    runtime.shutdown_background();
+    served
+}
+
+/// Creates the runtime. tokio panics if a worker thread cannot be started, so that is tried first.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let (wait, release) = std::sync::mpsc::channel::<()>();
+    let release = std::sync::Arc::new(std::sync::Mutex::new(release));
+    let mut tried = Vec::new();
+    for _ in 0..WORKERS {
+        let release = std::sync::Arc::clone(&release);
+        let waits = move || drop(release.lock().map(|release| release.recv()));
+        tried.push(std::thread::Builder::new().spawn(waits)?);
+    }
+    drop(wait);
+    for thread in tried {
+        // The thread does nothing that could fail.
+        thread.join().ok();
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_stack_size(512 << 10)
+        .enable_all()
+        .build()
+}
+
+async fn serve(
+    ledger: SqliteLedger,
+    world: EngineWorld,
+    pulse: WatchdogResponder,
+    detached: bool,
+) -> Result<(), ApiError> {
+    // Spawned on a worker, because this future itself runs outside of them.
+    let mut watched = tokio::task::JoinSet::new();
+    watched.spawn(pulse.respond());
+    #[cfg(feature = "failpoints")]
+    for _ in 0..WORKERS {
+        watched.spawn(super::watchdog::stall_on(world.home.root().join("stall-for-tests")));
+    }
+    let RunningEngine { handle, owner, mut executor } = Owner::start(ledger, world.clone())
+        .map_err(|why| {
+            ApiError::new(ErrorCode::Storage, why.to_string()).next("provost ledger verify")
+        })?;
+    let attended =
+        serve_socket(DaemonServer::new(handle.clone(), world), &mut executor, detached).await;
+    // The listener is closed by now. The lock is released after it, because the next daemon uses
+    // the same path.
+    handle.stop().await;
+    match blocking_request(move || owner.join()).await {
+        Ok(()) => attended,
+        Err(_) => {
+            Err(ApiError::new(ErrorCode::Internal, "the owner of the ledger panicked; see the log"))
+        }
+    }
+}
+
+/// Opens the listener, serves until asked to stop, and closes the listener.
+async fn serve_socket(
+    daemon: DaemonServer,
+    mut executor: impl Future<Output = ()> + Unpin,
+    detached: bool,
+) -> Result<(), ApiError> {
+    let door = DaemonListener::open(&daemon.world.home.socket())
+        .map_err(|why| startup_error("take its socket", &why))?;
+    let (leaving, stop) = (daemon.leaving.clone(), daemon.stop.clone());
+    let checkouts = Arc::clone(&daemon.world.checkouts);
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|why| startup_error("handle signals", &why))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|why| startup_error("handle signals", &why))?;
+    let mut children =
+        signal(SignalKind::child()).map_err(|why| startup_error("handle signals", &why))?;
+    let mut orphans = Orphans::new(daemon.world.holders.clone());
+    announce(detached);
+    let serving = daemon.serve(door);
+    tokio::pin!(serving);
+    let patience = wait_for_last_answers(stop.clone());
+    tokio::pin!(patience);
+    let after_landing = stop_after_landing(leaving.clone(), stop.clone(), checkouts);
+    tokio::pin!(after_landing);
+    loop {
+        tokio::select! {
+            result = &mut serving => break result.map_err(|why| startup_error("serve its socket", &why)),
+            () = &mut executor => break Ok(()),
+            _ = terminate.recv() => request_stop(&leaving, &stop),
+            _ = interrupt.recv() => request_stop(&leaving, &stop),
+            _ = children.recv() => orphans.child_ended(),
+            () = orphans.due() => orphans.reap().await,
+            () = &mut patience => break Ok(()),
+            () = &mut after_landing => {}
+        }
+    }
+}
+
+/// Each live session needs a few descriptors, but many systems have a soft limit of a few hundred.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // A limit that cannot be raised matters only with very many sessions, and is reported then.
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
+}
+
+/// Ends when the grace period for remaining clients after a stop is over.
+async fn wait_for_last_answers(stop: CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(SHUTDOWN_GRACE).await;
+}
+
+/// Stops the daemon once no landing is in progress. A second call stops it immediately.
+fn request_stop(leaving: &CancellationToken, stop: &CancellationToken) {
+    if leaving.is_cancelled() {
+        stop.cancel();
+    }
+    leaving.cancel();
+}
+
+/// Stops a leaving daemon once no landing is in progress, and prevents new landings. After
+/// [`LANDING_TIMEOUT`] it stops anyway: a landing continues under its holder, and the next daemon
+/// waits for it. Never returns, because that would allow a new landing.
+async fn stop_after_landing(
+    leaving: CancellationToken,
+    stop: CancellationToken,
+    checkouts: Arc<RwLock<()>>,
+) {
+    leaving.cancelled().await;
+    let _none_lands = tokio::time::timeout(LANDING_TIMEOUT, checkouts.write_owned()).await;
+    stop.cancel();
+    std::future::pending().await
+}
+
+/// Reports that the daemon is ready, and releases the waiting parent.
+fn announce(detached: bool) {
+    let mut stdout = io::stdout();
+    // The parent may have given up. The daemon serves anyway.
+    drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
+    if detached && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
+        rustix::stdio::dup2_stdout(&null).ok();
+    }
+}
+
+fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
+    let options = LedgerOptions {
+        known: &stream::is_known,
+        software: env!("CARGO_PKG_VERSION"),
+        durability: Durability::Full,
+    };
+    let mut ledger = open_with_retry(&places.ledger(), &options).map_err(|why| match &why {
+        OpenError::Locked { .. } => {
+            ApiError::new(ErrorCode::Refused, why.to_string()).next("provost daemon status")
+        }
+        OpenError::Missing { .. }
+        | OpenError::Vanished { .. }
+        | OpenError::NotALedger { .. }
+        | OpenError::Newer { .. }
+        | OpenError::Storage(_) => {
+            ApiError::new(ErrorCode::Storage, shell::error_chain(&why)).next("provost doctor")
+        }
+    })?;
+    // Adds events from an older program to the index, once.
+    ledger.index_missing(&mut stream::refold).map_err(|why| {
+        ApiError::new(ErrorCode::Storage, shell::error_chain(&why)).next("provost doctor")
+    })?;
+    #[cfg(feature = "failpoints")]
+    ledger.set_probe(Box::new(|point| {
+        shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())
+    }));
+    Ok(ledger)
+}
+
+/// Retries while the ledger is locked: a child just forked by a killed daemon may hold the lock briefly.
+fn open_with_retry(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedger, OpenError> {
+    for _ in 0..20 {
+        match SqliteLedger::open(dir, options) {
+            Err(OpenError::Locked { .. }) => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "there is no event for a lock set free"
+                )]
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+    SqliteLedger::open(dir, options)
+}
+
+fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
+    let program =
+        std::env::current_exe().map_err(|why| startup_error("find its own program", &why))?;
+    let environment = DaemonEnvironment::new(std::env::vars_os());
+    let path = environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
+    let user_home = environment.get("HOME").unwrap_or("/").to_owned();
+    let git = Git::find(path.as_ref(), user_home.as_ref())
+        .unwrap_or_else(|_| Git::new(Path::new("git"), path.as_ref(), user_home.as_ref()))
+        .with_scratch(&places.scratch())
+        .with_filters(|| settings::trusted_filters(&Environment::read()));
+    let key =
+        load_key(&places.root().join("key")).map_err(|why| startup_error("read its key", &why))?;
+    Ok(EngineWorld {
+        home: places.clone(),
+        git,
+        holders: Holders::new(vec![program.clone().into(), "hold".into()])
+            .with_boundary(places.boundary(super::server::pinning())),
+        environment,
+        program,
+        key,
+        secrets: shell::Secrets::default(),
+        census: Default::default(),
+        moves: Default::default(),
+        landing: std::sync::Arc::default(),
+        checkouts: std::sync::Arc::default(),
+        waits: shell::ShortageWaits::default(),
+    })
+}
+
+/// Reads the key that tokens are derived from, or creates it.
+fn load_key(path: &Path) -> io::Result<[u8; 32]> {
+    match agent_file::read(path, crate::home::MAX_KEY).map_err(io::Error::from) {
+        Ok(bytes) => {
+            bytes.try_into().map_err(|_| io::Error::other("the key file does not have 32 bytes"))
+        }
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            let mut key = [0; 32];
+            File::open("/dev/urandom")?.read_exact(&mut key)?;
+            let new = path.with_extension("new");
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
+            file.write_all(&key)?;
+            file.sync_all()?;
+            fs::rename(&new, path)?;
+            Ok(key)
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Removes temporary indexes and git directories of a killed daemon. No one else uses them while
+/// the lock is held, except git processes that outlived it; their files are removed when they exit.
+/// Links are not followed.
+fn remove_leftovers(scratch: &Path) {
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(long_call::DIRECTORY_PREFIX) {
+            continue;
+        }
+        // A leftover that cannot be removed does no harm.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::remove_dir_all(entry.path()).ok();
+        } else {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+fn startup_error(what: &str, why: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::Unreachable, format!("the daemon cannot {what}: {why}"))
+        .next("provost doctor")
+}

@@ -1,0 +1,387 @@
+//! Routes for teams.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    extract::{Path, State},
+    http::HeaderMap,
+};
+use provost_api::{
+    ApiError, ErrorCode, IDEMPOTENCY_KEY, NextRequest, OpenTeamRequest, PairRequest,
+    TeamCommandRequest,
+};
+use provost_core::{
+    ids::TeamId,
+    team::{TeamCommand, TeamSpec, TeamWaitTarget},
+};
+use provost_engine::{
+    history,
+    report::{check_name, check_text},
+    shell::{EngineRequest, NewSession, Pairing, PublishedEvents, TeamCaller, TeamRequest},
+};
+use serde::{Deserialize, de::IgnoredAny};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+use super::{
+    ApiCaller, DEFAULT_LIMIT, DaemonServer, JsonBody, QueryParams, RouteResult, bad_request,
+    history::read, json_response, qualify_hints, submit,
+};
+use crate::daemon::peer::{self, CallerIdentity};
+
+/// The maximum wait for a message in one request. Clients that wait longer repeat the request.
+const MAX_WAIT: Duration = Duration::from_secs(110);
+
+/// Opens a team. The client creates the id, so that it knows the id before the request.
+pub(super) async fn open(
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<OpenTeamRequest>,
+) -> RouteResult {
+    let peer = daemon.identify(&caller).await?;
+    peer.must_be_operator()?;
+    let ask =
+        TeamRequest::Open { id: parse_id(&request.id)?, spec: Box::new(parse_spec(request.spec)?) };
+    submit(&daemon, &peer, &headers, "open-task", EngineRequest::Team(ask)).await
+}
+
+/// Opens a team with all its members, or nothing at all.
+pub(super) async fn pair(
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<PairRequest>,
+) -> RouteResult {
+    let peer = daemon.identify(&caller).await?;
+    peer.must_be_operator()?;
+    let id = parse_id(&request.id)?;
+    let pairing: Pairing = serde_json::from_value(request.pairing)
+        .map_err(|why| bad_request(format!("the pair cannot be read: {why}")))?;
+    check_spec(&pairing.spec)?;
+    check_startable(&daemon, &pairing)?;
+    let ask = TeamRequest::Pair { id, pairing: Box::new(pairing) };
+    submit(&daemon, &peer, &headers, "pair", EngineRequest::Team(ask)).await
+}
+
+/// Rejects a pair if one of its members could not be started. Otherwise that would surface only
+/// when the others already run. The check uses the environment that the agent will get.
+fn check_startable(daemon: &DaemonServer, pairing: &Pairing) -> Result<(), ApiError> {
+    for member in &pairing.members {
+        let Some(NewSession::New { spec, .. }) = &member.session else { continue };
+        let missing = daemon.world.environment.missing_program(&spec.agent, &spec.cwd);
+        if let Some(why) = missing {
+            let message = format!("cannot start {}: {why}; nothing was started", member.name);
+            return Err(ApiError::new(ErrorCode::Refused, message)
+                .next("provost config show")
+                .next("provost doctor"));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TeamListQuery {
+    /// The maximum number of finished teams.
+    limit: Option<usize>,
+}
+
+pub(super) async fn list(
+    State(daemon): State<DaemonServer>,
+    QueryParams(query): QueryParams<TeamListQuery>,
+) -> RouteResult {
+    query_team(&daemon, TeamRequest::List { limit: query.limit.unwrap_or(DEFAULT_LIMIT) }).await
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CallerQuery {
+    /// The member whose view is requested. The default is the operator's.
+    #[serde(rename = "as")]
+    by: Option<String>,
+    /// The launch of the caller, if its process does not reveal it.
+    launch: Option<String>,
+    token: Option<String>,
+}
+
+pub(super) async fn row(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    QueryParams(who): QueryParams<CallerQuery>,
+) -> RouteResult {
+    let by = identify_reader(&daemon, &caller, &who).await?;
+    query_team(&daemon, TeamRequest::Row { task, by }).await
+}
+
+pub(super) async fn messages(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    QueryParams(who): QueryParams<CallerQuery>,
+) -> RouteResult {
+    let by = identify_reader(&daemon, &caller, &who).await?;
+    query_team(&daemon, TeamRequest::Messages { task, by }).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OverviewQuery {
+    /// The ledger event after which entries are new. The default shows the newest ones.
+    since: Option<String>,
+    #[serde(flatten)]
+    who: CallerQuery,
+}
+
+pub(super) async fn cycle(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<OverviewQuery>,
+) -> RouteResult {
+    let by = identify_reader(&daemon, &caller, &query.who).await?;
+    let since = query.since.map(|since| since.parse::<u64>()).transpose();
+    let since = since.map_err(|why| bad_request(format!("since is not an event number: {why}")))?;
+    let ask = EngineRequest::Team(TeamRequest::Overview { task, by });
+    let seen = daemon.handle.request(ask, "operator", None).await?;
+    let mut seen: serde_json::Value = serde_json::from_str(&seen)
+        .map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))?;
+    let id = seen["cycle"]["task"]["id"].as_str().unwrap_or_default();
+    let id: TeamId =
+        id.parse().map_err(|_| ApiError::new(ErrorCode::Internal, "the task has no id"))?;
+    // Read from the stream without the engine. Reading consumes nothing.
+    let news = read(&daemon, &caller, move |ledger| history::news(ledger, id, since)).await?;
+    seen["cycle"]["new"] = serde_json::json!(news);
+    Ok(json_response(Body::from(seen.to_string())))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WaitQuery {
+    /// The check to wait for.
+    check: Option<String>,
+    /// The audit to wait for.
+    audit: Option<String>,
+    #[serde(flatten)]
+    who: CallerQuery,
+}
+
+/// Returns whether an awaited check or audit has finished, or can no longer finish. It returns immediately.
+pub(super) async fn wait(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<WaitQuery>,
+) -> RouteResult {
+    let by = identify_reader(&daemon, &caller, &query.who).await?;
+    let number = |text: String| {
+        text.parse().map_err(|why| bad_request(format!("\"{text}\" is not a number: {why}")))
+    };
+    let awaited = match (query.check, query.audit) {
+        (Some(no), None) => TeamWaitTarget::Check(number(no)?),
+        (None, Some(no)) => TeamWaitTarget::Audit(number(no)?),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(bad_request("name either a check or an audit").into());
+        }
+    };
+    query_team(&daemon, TeamRequest::Wait { task, by, awaited }).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct HandoffQuery {
+    /// The member. The default is all of them.
+    member: Option<String>,
+    #[serde(flatten)]
+    who: CallerQuery,
+}
+
+pub(super) async fn handoff(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<HandoffQuery>,
+) -> RouteResult {
+    let by = identify_reader(&daemon, &caller, &query.who).await?;
+    query_team(&daemon, TeamRequest::Handoff { task, by, member: query.member }).await
+}
+
+/// Sends a command to a team, as the caller.
+pub(super) async fn command(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<TeamCommandRequest>,
+) -> RouteResult {
+    let peer = daemon.identify(&caller).await?;
+    let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
+    let by = identify_actor(&daemon, &peer, launch, token, request.acting_as)?;
+    let what = if headers.contains_key(IDEMPOTENCY_KEY) {
+        change_kind(&request.command, &by)
+    } else {
+        String::new()
+    };
+    let command: TeamCommand = serde_json::from_value(request.command)
+        .map_err(|why| bad_request(format!("cannot read the task's command: {why}")))?;
+    if command.action().is_none() {
+        return Err(bad_request("this command is internal to Provost").into());
+    }
+    let ask = TeamRequest::Command { task, by: by.clone(), command: Box::new(command) };
+    submit(&daemon, &acting_peer(peer, &by), &headers, &what, EngineRequest::Team(ask)).await
+}
+
+/// Names a change by its kind and its member, because a key belongs to the member. The engine
+/// checks the team, and whether the change is the same.
+fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
+    let named = command.as_object().and_then(|command| command.keys().next().cloned());
+    let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();
+    let member = match by {
+        TeamCaller::Operator => "operator",
+        TeamCaller::Member(name) => name,
+        // A launch is one member, and its keys are already scoped to the launch.
+        TeamCaller::Launch { .. } => "",
+    };
+    // A name may contain any character, so its length marks where it ends.
+    format!("task/{kind}/{}:{member}", member.len())
+}
+
+/// Returns the caller's next message, and waits for one if there is none. An empty result is not an error.
+pub(super) async fn next(
+    State(daemon): State<DaemonServer>,
+    Path(task): Path<String>,
+    caller: ApiCaller,
+    JsonBody(request): JsonBody<NextRequest>,
+) -> RouteResult {
+    let peer = daemon.identify(&caller).await?;
+    let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
+    let by = identify_actor(&daemon, &peer, launch, token, request.acting_as)?;
+    let speaker = acting_peer(peer, &by);
+    // Subscribes before the first query, so that no message is missed before the wait.
+    let mut news = daemon.handle.subscribe();
+    let wait = Duration::from_millis(request.wait_ms).min(MAX_WAIT);
+    let deadline = tokio::time::Instant::now() + wait;
+    loop {
+        let ask = TeamRequest::Next { task: task.clone(), by: by.clone() };
+        let answer = daemon.handle.request(EngineRequest::Team(ask), &speaker.actor(), None).await;
+        let answer = answer.map_err(|why| qualify_hints(&daemon, &speaker, why))?;
+        let found: InboxPoll =
+            serde_json::from_str(&answer).map_err(|why| bad_request(why.to_string()))?;
+        if found.item.is_some() {
+            return Ok(json_response(Body::from(answer)));
+        }
+        let come = tokio::select! {
+            () = daemon.stop.cancelled() => false,
+            come = tokio::time::timeout_at(deadline, wait_for_message(&mut news, &found.task)) => come.is_ok(),
+        };
+        if !come {
+            return Ok(json_response(Body::from(answer)));
+        }
+    }
+}
+
+/// The part of the engine's reply that decides whether to wait.
+#[derive(Debug, Deserialize)]
+struct InboxPoll {
+    task: String,
+    item: Option<IgnoredAny>,
+}
+
+/// Waits until an event may make a message of this team available.
+async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
+    loop {
+        match news.recv().await {
+            Ok(events) => {
+                let come = events.iter().any(|event| {
+                    event.stream == "task" && event.session == task && may_add_message(&event.kind)
+                });
+                if come {
+                    return;
+                }
+            }
+            // Some events were missed, so it queries again.
+            Err(RecvError::Lagged(_)) => return,
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// Whether an event may make a message available, or end the wait because no one can take one.
+fn may_add_message(kind: &str) -> bool {
+    matches!(
+        kind,
+        "task.message_stored"
+            | "task.message_returned"
+            | "task.message_requeued"
+            | "task.phase_changed"
+            | "task.member_bound"
+            | "task.member_left"
+            | "task.member_rotated"
+    )
+}
+
+/// Returns the identity of the caller. An agent is identified by its process or its token. The
+/// operator acts as themself, or as a member with that member's permissions.
+fn identify_actor(
+    daemon: &DaemonServer,
+    peer: &CallerIdentity,
+    launch: Option<&str>,
+    token: Option<&str>,
+    named: Option<String>,
+) -> Result<TeamCaller, ApiError> {
+    Ok(match peer::verify_reporter(peer, &daemon.world, launch, token)? {
+        Some(launch) => TeamCaller::Launch { launch, named },
+        None => named.map_or(TeamCaller::Operator, TeamCaller::Member),
+    })
+}
+
+/// A caller that proves to be a launch acts as that launch, whatever its process is.
+fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
+    match by {
+        TeamCaller::Launch { launch, .. } => CallerIdentity::Launch(*launch),
+        TeamCaller::Operator | TeamCaller::Member(_) => peer,
+    }
+}
+
+/// Returns the identity of a reader. Reading needs no permission, but only the operator reads as a
+/// member: blind proposals are visible only to their authors. A launch that cannot prove itself is
+/// rejected.
+async fn identify_reader(
+    daemon: &DaemonServer,
+    caller: &ApiCaller,
+    who: &CallerQuery,
+) -> Result<TeamCaller, ApiError> {
+    let peer = daemon.identify(caller).await?;
+    let anonymous = match &peer {
+        CallerIdentity::Operator | CallerIdentity::Launch(_) => false,
+        CallerIdentity::Detached(_) | CallerIdentity::Unproven(_) => who.launch.is_none(),
+        CallerIdentity::Supervised(_) | CallerIdentity::DaemonChild => true,
+    };
+    if !anonymous {
+        let (launch, token) = (who.launch.as_deref(), who.token.as_deref());
+        return identify_actor(daemon, &peer, launch, token, who.by.clone());
+    }
+    if who.by.is_some() {
+        let message = "only the operator, or a launch with its token, reads as a member of a task";
+        return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost task --help"));
+    }
+    Ok(TeamCaller::Operator)
+}
+
+async fn query_team(daemon: &DaemonServer, ask: TeamRequest) -> RouteResult {
+    Ok(json_response(Body::from(
+        daemon.handle.request(EngineRequest::Team(ask), "operator", None).await?,
+    )))
+}
+
+fn parse_id(text: &str) -> Result<TeamId, ApiError> {
+    text.parse().map_err(|why: provost_core::ids::ParseIdError| bad_request(why.to_string()))
+}
+
+fn parse_spec(given: serde_json::Value) -> Result<TeamSpec, ApiError> {
+    let spec: TeamSpec = serde_json::from_value(given)
+        .map_err(|why| bad_request(format!("the task's spec cannot be read: {why}")))?;
+    check_spec(&spec)?;
+    Ok(spec)
+}
+
+fn check_spec(spec: &TeamSpec) -> Result<(), ApiError> {
+    check_name(&spec.name)?;
+    check_text(&spec.goal, "goal")
+}

@@ -1,0 +1,646 @@
+//! The detail view of one session, the facts behind its state, and the overview of all sessions.
+
+use std::collections::BTreeMap;
+
+use provost_api::{
+    CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyReply,
+};
+
+use super::{
+    Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, format_duration,
+    list::leftover_pid,
+    reason, session_lines, short_id,
+    text::{clip, escape_line},
+    unbreakable,
+};
+
+/// The maximum width of a long text in the view, over several lines.
+const TEXT_WIDTH: usize = 400;
+
+/// The maximum width of a hook's command.
+const HOOK_WIDTH: usize = 60;
+
+/// How many lines of a change are shown with its approval request.
+const DIFF_LINES: usize = 40;
+
+/// The width of the labels.
+const LABEL_WIDTH: usize = 10;
+
+/// The width before a fact's value, and the hanging indent of its details.
+const VALUE_AT: usize = 16;
+
+/// Shows a session in detail.
+pub(crate) fn session_detail(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    row: &SessionRow,
+) -> Vec<String> {
+    let mut card = DetailView::new(paint, screen, now_ms);
+    card.head(row);
+    card.state(row);
+    card.facts(row);
+    card.setup(row);
+    row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
+    row.requests.iter().for_each(|request| card.request(request));
+    card.location(row);
+    card.reports(row);
+    card.hooks(row);
+    row.warnings.iter().for_each(|warning| card.text("warning", warning));
+    card.lines
+}
+
+/// Shows the facts behind a state.
+pub(crate) fn why_lines(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    reply: &WhyReply,
+) -> Vec<String> {
+    let (tone, state) = describe_state(&reply.session);
+    let rule =
+        format!("by rule {}: {}", escape_line(&reply.session.rule), escape_line(&reply.rule));
+    let mut lines = screen.wrap(&format!("{} {rule}", paint.paint(tone, &state)), 2);
+    for fact in &reply.facts {
+        let at = fact.at.map(|at| format!(", {}", ago(now_ms, at))).unwrap_or_default();
+        let detail = match fact.fact.as_str() {
+            "decision" => reason(&reply.session),
+            _ => fact.detail.clone(),
+        };
+        let detail = detail.map(|detail| format!(" · {}", clip(&escape_line(&detail), TEXT_WIDTH)));
+        let source = format!("({}{at})", escape_line(&fact.source));
+        let line = format!(
+            "  {:<14}{:<12} {}{}",
+            escape_line(&fact.fact),
+            escape_line(&fact.value),
+            paint.paint(Tone::Dim, &source),
+            detail.unwrap_or_default()
+        );
+        lines.extend(screen.wrap(&line, VALUE_AT));
+    }
+    if let Some(next) = &reply.next_deadline {
+        let line = format!("  {:<14}{}", "next", describe_deadline(next));
+        lines.extend(screen.wrap(&line, VALUE_AT));
+    }
+    lines
+}
+
+/// Describes how messages reach an agent, if that is unusual.
+fn describe_channel(how: &CommunicationRow) -> Option<String> {
+    match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
+        (_, "asks", Some(command)) => Some(format!("polls for its messages: {command}")),
+        ("pane", "typed", _) => Some("messages are typed into its pane".to_owned()),
+        ("watched", _, _) => Some("only observed: it receives no messages".to_owned()),
+        _ => how.note.clone(),
+    }
+}
+
+/// Describes the next timed transition, given as in `seal in 1500 ms`.
+fn describe_deadline(deadline: &str) -> String {
+    let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
+    let what = match due {
+        "time_limit" => "its time limit expires",
+        "stream_settle" => "it is stopped, because it closed its output and still runs",
+        "escalation" => "the stop escalates",
+        "seal" => "the outcome is sealed",
+        "silence" => "it counts as stalled if it stays silent",
+        "limit_lifted" => "it resumes, because the account's limit is over",
+        "handshake" => "it fails unless it reports its conversation",
+        "reaction" => "a reaction of the project runs if nothing changes",
+        "compaction" => "its compaction times out",
+        _ => return escape_line(&expand_durations(deadline)),
+    };
+    format!("{what}, in {}", escape_line(&expand_durations(when)))
+}
+
+/// Shows an overview of all sessions: counts by state, the live ones, and pending requests.
+pub(crate) fn overview(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    rows: &[SessionRow],
+) -> Vec<String> {
+    if rows.is_empty() {
+        return vec!["no sessions yet".to_owned()];
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(state, count)| unbreakable(&format!("{count} {}", spaced(state))))
+        .collect();
+    let mut lines = screen.wrap(&counts.join(" · "), 2);
+    let live: Vec<_> = rows.iter().filter(|row| !row.terminal).cloned().collect();
+    if !live.is_empty() {
+        lines.push(String::new());
+        lines.extend(session_lines(paint, screen, now_ms, live));
+    }
+    let mut card = DetailView { paint, screen, now_ms, lines };
+    let asking: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
+    if !asking.is_empty() {
+        card.lines.push(String::new());
+    }
+    asking.into_iter().for_each(|request| card.request(request));
+    card.lines
+}
+
+/// Shows pending requests, with the commands that settle them.
+pub(crate) fn requests(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    requests: &[RequestRow],
+) -> Vec<String> {
+    let mut card = DetailView::new(paint, screen, now_ms);
+    requests.iter().for_each(|request| card.request(request));
+    card.lines
+}
+
+/// Labeled lines under construction.
+pub(super) struct DetailView {
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    lines: Vec<String>,
+}
+
+impl DetailView {
+    pub(super) fn new(paint: Paint, screen: Screen, now_ms: i64) -> Self {
+        DetailView { paint, screen, now_ms, lines: Vec::new() }
+    }
+
+    pub(super) fn into_lines(self) -> Vec<String> {
+        self.lines
+    }
+
+    /// Adds a line without a label.
+    pub(super) fn line(&mut self, line: &str) {
+        self.lines.extend(self.screen.wrap(line, 2));
+    }
+
+    fn head(&mut self, row: &SessionRow) {
+        let name = self.paint.paint(Tone::Bold, &escape_line(&row.name));
+        let role =
+            row.role.as_deref().map(|role| format!(" · {}", escape_line(role))).unwrap_or_default();
+        self.line(&format!("{name}{role} · {}", escape_line(&row.id)));
+        if let Some(run) = &row.run {
+            self.label("run", &short_id(run));
+        }
+    }
+
+    fn state(&mut self, row: &SessionRow) {
+        let (tone, state) = describe_state(row);
+        let sealed = match (row.terminal, row.sealed) {
+            (_, true) => ", sealed",
+            (true, false) => ", settling",
+            (false, false) => "",
+        };
+        let since = ago(self.now_ms, row.since);
+        let rule =
+            self.paint.paint(Tone::Dim, &format!("rule {}, since {since}", escape_line(&row.rule)));
+        self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &state)));
+        if !row.flags.is_empty() {
+            self.label("flags", &spaced(&row.flags.join(", ")));
+        }
+        if let Some(reason) = reason(row) {
+            self.text("reason", &reason);
+        }
+    }
+
+    fn facts(&mut self, row: &SessionRow) {
+        let agent = format!("{} ({}): {}", row.agent, row.driver, row.argv.join(" "));
+        self.text("agent", &agent);
+        if let Some(instruction) = &row.instruction {
+            self.text("prompt", instruction);
+        }
+        let source = row.claim_source.as_deref().map(|source| format!(" by {}", spaced(source)));
+        let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
+        let said = row.claim_text.as_deref().map(|text| format!(": {text}"));
+        let parts = [Some(spaced(&row.claim)), source, at, said];
+        self.text("claim", &parts.into_iter().flatten().collect::<String>());
+        self.label("process", &describe_process(row));
+        self.label("activity", &escape_line(&row.activity));
+        if !row.sealed
+            && let Some(reached) = row.communication.as_ref().and_then(describe_channel)
+        {
+            self.text("reached", &reached);
+        }
+        if let Some(progress) = &row.progress {
+            let text = format!("{}/{} by {}", progress.done, progress.total, progress.source);
+            self.label("progress", &escape_line(&text));
+        }
+        if row.usage.input > 0 || row.usage.output > 0 {
+            let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
+            let used = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
+            self.label("tokens", &used);
+        }
+        if let Some(context) = row.context.as_ref().filter(|context| context.window > 0) {
+            let percent = context.used.saturating_mul(100) / context.window;
+            let text = format!("{percent} % full: {} of {}", context.used, context.window);
+            self.label("context", &text);
+        }
+        if let Some(limited) = &row.limited {
+            let wait = u64::try_from(limited.until.saturating_sub(self.now_ms)).unwrap_or(0);
+            let text =
+                format!("resumes automatically in {}: {}", format_duration(wait), limited.detail);
+            self.text("limited", &text);
+        }
+        if let Some(why) = &row.retrying {
+            self.text("retrying", why);
+        }
+        if !row.checks.is_empty() {
+            self.label("verified", &escape_line(&row.verification));
+        }
+    }
+
+    /// Shows a setup that failed or has not finished, with the command that shows its output.
+    fn setup(&mut self, row: &SessionRow) {
+        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != "ok") else { return };
+        let tone = if setup.result == "failed" { Tone::Bad } else { Tone::Dim };
+        let result = self.paint.paint(tone, &spaced(&setup.result));
+        let command = clip(&escape_line(&setup.command), HOOK_WIDTH);
+        let see =
+            self.paint.paint(Tone::Dim, &format!("provost logs {} --setup", short_id(&row.id)));
+        let see = if setup.result == "not_run" { String::new() } else { format!(" · {see}") };
+        self.label("setup", &format!("{result} `{command}`{see}"));
+    }
+
+    pub(super) fn check(&mut self, no: usize, check: &CheckRow) {
+        let tone = match check.result.as_str() {
+            "passed" => Tone::Good,
+            "failed" | "unfinished" => Tone::Bad,
+            _ => Tone::Dim,
+        };
+        let detail = check.detail.as_deref().map(escape_line);
+        let took = check.duration_ms.map(format_duration);
+        let tree = check
+            .tree
+            .as_deref()
+            .map(|tree| format!("tree {}", escape_line(tree.get(..12).unwrap_or(tree))));
+        let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
+        let base = (!check.base_files.is_empty())
+            .then(|| format!("{} as of the base", escape_line(&check.base_files.join(", "))));
+        let by = check.by.as_deref().map(|by| match by {
+            "agent" => "written by an agent".to_owned(),
+            "configuration" => "configured".to_owned(),
+            _ => "set by you".to_owned(),
+        });
+        let receipt: Vec<_> = [by, detail, took, tree, base, warm].into_iter().flatten().collect();
+        let result = self.paint.paint(tone, &escape_line(&check.result));
+        let receipt = self.paint.paint(Tone::Dim, &receipt.join(", "));
+        let command = clip(&escape_line(&check.command), TEXT_WIDTH);
+        self.label(&format!("check {no}"), format!("{result} {command} {receipt}").trim_end());
+    }
+
+    pub(super) fn request(&mut self, request: &RequestRow) {
+        let waits = if request.blocking { "" } else { " (not blocking)" };
+        let since = ago(self.now_ms, request.asked_at);
+        let title = escape_line(&format!("{}: {}", request.kind, request.title));
+        let title = self.paint.paint(Tone::Warn, &clip(&title, TEXT_WIDTH));
+        self.label("request", &format!("{title}{waits}, {since}"));
+        for question in &request.questions {
+            self.question(question, request.questions.len() > 1);
+        }
+        if let Some(subject) = &request.subject {
+            self.subject(subject);
+        }
+        // The command to review the subject comes before the command that settles the request.
+        let looks = request.commands.len() > 2;
+        if looks {
+            self.command(&request.commands[0]);
+        }
+        let settles = if looks { request.commands.get(1) } else { None };
+        self.command(&settles.cloned().unwrap_or_else(|| request.answer_command()));
+        if request.questions.len() > 1 {
+            self.text("", &format!("FILE has {}", request.answers_form()));
+        }
+        if request.can_be_denied() {
+            self.command(&request.deny_command());
+        }
+    }
+
+    /// Shows a question. If there are several, each is answered under its id.
+    fn question(&mut self, question: &QuestionRow, several: bool) {
+        let id = if several { format!("{} · ", question.id) } else { String::new() };
+        let header = match question.header.as_str() {
+            "" => String::new(),
+            header => format!("{header}: "),
+        };
+        let secret = if question.secret { " (the answer is a secret)" } else { "" };
+        self.text("", &format!("{id}{header}{}{secret}", question.question));
+        let described = question.descriptions.iter().any(|text| !text.is_empty());
+        let free = !question.options.is_empty() && !question.only_options;
+        if described {
+            for (at, option) in question.options.iter().enumerate() {
+                let meaning = question.descriptions.get(at).filter(|text| !text.is_empty());
+                let meaning = meaning.map_or(String::new(), |text| format!(": {text}"));
+                self.text("", &format!("- {option}{meaning}"));
+            }
+            if free {
+                self.text("", "- or your own words");
+            }
+        } else if !question.options.is_empty() {
+            let free = if free { ", or your own words" } else { "" };
+            self.text("", &format!("one of: {}{free}", question.options.join(" | ")));
+        }
+    }
+
+    fn subject(&mut self, subject: &SubjectRow) {
+        let parts = [
+            ("command", &subject.command),
+            ("in", &subject.cwd),
+            ("because", &subject.reason),
+            ("network", &subject.network),
+        ];
+        let guessed = subject.guessed_by.as_ref().map(|by| format!(" (inferred from its {by})"));
+        for (label, text) in parts {
+            if let Some(text) = text {
+                let guess = if label == "command" { guessed.as_deref() } else { None };
+                let guess = guess.unwrap_or_default();
+                self.text("", &format!("{label}: {text}{guess}"));
+            }
+        }
+        if !subject.paths.is_empty() {
+            self.text("", &format!("files: {}", subject.paths.join(", ")));
+        }
+        for line in subject.diff.iter().flat_map(|diff| diff.lines()).take(DIFF_LINES) {
+            self.lines.push(format!(
+                "  {:LABEL_WIDTH$}{}",
+                "",
+                clip(&escape_line(line), TEXT_WIDTH)
+            ));
+        }
+    }
+
+    fn location(&mut self, row: &SessionRow) {
+        match &row.worktree {
+            Some(tree) => {
+                let removed = if tree.removed { " (removed)" } else { "" };
+                self.label("worktree", &format!("{}{removed}", escape_line(&tree.path)));
+                self.label("branch", &escape_line(&tree.branch));
+            }
+            None => self.label("in", &escape_line(&row.cwd)),
+        }
+        let commit =
+            row.commit.as_deref().map(|commit| escape_line(commit.get(..12).unwrap_or(commit)));
+        if let Some(commit) = commit {
+            self.label("commit", &commit);
+        }
+    }
+
+    fn reports(&mut self, row: &SessionRow) {
+        for fact in &row.facts {
+            self.text(&escape_line(&fact.fact), &fact.value);
+        }
+        let unheard = row.messages.iter().filter(|message| message.fate != "delivered");
+        for message in unheard {
+            let reason = message.reason.as_deref().map(|reason| format!(": {reason}"));
+            self.text(
+                "message",
+                &format!("{} {}{}", message.kind, message.fate, reason.unwrap_or_default()),
+            );
+        }
+        for late in &row.late_claims {
+            let text = late.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            self.text("late", &format!("{} by {}{text}", late.claim, late.source));
+        }
+        if let Some(resolution) = &row.resolution {
+            self.text("resolved", &format!("{}: {}", resolution.state, resolution.because));
+        }
+    }
+
+    /// Shows failed hooks, each with the command that shows its output.
+    fn hooks(&mut self, row: &SessionRow) {
+        let bad = |hook: &HookRow| matches!(hook.result.as_str(), "failed" | "uncertain");
+        for (at, hook) in row.hooks.iter().enumerate().filter(|(_, hook)| bad(hook)) {
+            let result = self.paint.paint(Tone::Bad, &escape_line(&hook.result));
+            let (event, command) =
+                (escape_line(&hook.event), clip(&escape_line(&hook.command), HOOK_WIDTH));
+            let how = clip(&escape_line(hook.detail.as_deref().unwrap_or_default()), TEXT_WIDTH);
+            let see = format!("provost logs {} --hook {}", short_id(&row.id), at + 1);
+            let see = self.paint.paint(Tone::Dim, &see);
+            self.label("hook", &format!("{result} {event} `{command}`: {how} · {see}"));
+        }
+    }
+
+    pub(super) fn text(&mut self, label: &str, text: &str) {
+        self.label(label, &clip(&escape_line(text), TEXT_WIDTH));
+    }
+
+    pub(super) fn label(&mut self, label: &str, text: &str) {
+        // A label that is too long takes the space it needs, and a blank still separates the text.
+        let label =
+            self.paint.paint(Tone::Dim, &format!("{label:<width$}", width = LABEL_WIDTH - 1));
+        self.lines.extend(self.screen.wrap(&format!("  {label} {text}"), LABEL_WIDTH + 2));
+    }
+
+    /// Adds a line that must not be wrapped, because it is part of a drawing.
+    pub(super) fn unwrapped_line(&mut self, line: &str) {
+        self.lines.push(line.to_owned());
+    }
+
+    /// Adds a command on one line, so that it can be copied.
+    pub(super) fn command(&mut self, command: &str) {
+        let command = self.paint.paint(Tone::Dim, command);
+        self.lines.push(format!("  {:LABEL_WIDTH$}{command}", ""));
+    }
+}
+
+/// Replaces underscores by spaces.
+fn spaced(word: &str) -> String {
+    escape_line(&word.replace('_', " "))
+}
+
+fn describe_process(row: &SessionRow) -> String {
+    let launch = row.launches.last();
+    let lives = match (&row.exit, leftover_pid(row)) {
+        (Some(exit), _) => describe_exit(exit),
+        (None, Some(_)) => format!("still {}", spaced(&row.process)),
+        (None, None) => spaced(&row.process),
+    };
+    let pid = if row.exit.is_none() { launch.and_then(|launch| launch.pid) } else { None };
+    let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+    let stop =
+        launch.filter(|launch| launch.may_be_running()).and_then(|launch| launch.stop.as_deref());
+    let stop = match stop {
+        None => String::new(),
+        Some("given_up") => ", could not be stopped, still alive".to_owned(),
+        Some(step) => format!(", being stopped ({})", spaced(step)),
+    };
+    let launches = row.launches.len();
+    let count = if launches > 1 { format!(", launch {launches}") } else { String::new() };
+    format!("{lives}{pid}{stop}{count}")
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_api::{ExitRow, WhyFact, WorktreeRow};
+
+    use super::{super::list::tests::*, *};
+
+    #[test]
+    fn detail_shows_what_failed() {
+        let tree = WorktreeRow {
+            path: "/home/u/w".to_owned(),
+            branch: "provost/deadbeef-fix".to_owned(),
+            removed: false,
+        };
+        let row = SessionRow { worktree: Some(tree), ..failed() };
+        insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &row).join("\n"), @"
+        fixer · 0199aa11-0000-7000-8000-0000deadbeef
+          state     failed (verification), sealed · rule X2, since 1m ago
+          flags     checks failed
+          agent     command (command): make all
+          claim     completed by agent, 59s ago: all␊done
+          process   exit 0
+          activity  exited
+          verified  failed
+          check 1   failed cargo test exit 101, 1m1s, tree 4b825dc642cb, warm
+          worktree  /home/u/w
+          branch    provost/deadbeef-fix
+          late      completed by agent: but I did it
+        ");
+    }
+
+    #[test]
+    fn detail_shows_failed_hooks_and_warnings() {
+        let hook = |result: &str, detail: &str| HookRow {
+            event: "session.completed".to_owned(),
+            occasion: 1,
+            command: "notify\u{1b}[2J".to_owned(),
+            result: result.to_owned(),
+            detail: Some(detail.to_owned()),
+            output: Some("checks/x".to_owned()),
+        };
+        let row = SessionRow {
+            hooks: vec![hook("ok", "exit 0"), hook("failed", "exit 7")],
+            warnings: vec!["beware".to_owned()],
+            ..session("x", "working")
+        };
+        let shown = session_detail(Paint::OFF, Screen::with_columns(200), 61_000, &row).join("\n");
+        assert!(shown.ends_with(
+            "  hook      failed session.completed `notify␛[2J`: exit 7 · provost logs deadbeef --hook 2\n  warning   beware"
+        ), "{shown}");
+    }
+
+    #[test]
+    fn detail_has_a_command_for_each_request() {
+        insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &asking()).join("\n"), @"
+        painter · 0199aa11-0000-7000-8000-0000deadbeef
+          state     needs input · rule L10, since 1m ago
+          agent     command (command): make all
+          claim     none
+          process   alive, pid 42
+          activity  active
+          request   question: a colour, 1m ago
+                    Colour: Which␛[31m colour?
+                    one of: red | blue, or your own words
+                    provost answer deadbeef.q1 --revision 2 TEXT
+          in        /src/app
+        ");
+    }
+
+    #[test]
+    fn overview_counts_and_shows_requests() {
+        let rows = [asking(), failed(), session("x", "working")];
+        insta::assert_snapshot!(overview(Paint::OFF, Screen::UNLIMITED, 61_000, &rows).join("\n"), @"
+        1 failed · 1 needs input · 1 working
+
+        ID        NAME     STATE        AGENT    CHECKS  SINCE  NOTE
+        deadbeef  painter  needs input  command  -       1m     question: a colour
+        deadbeef  x        working      command  -       1m
+
+          request   question: a colour, 1m ago
+                    Colour: Which␛[31m colour?
+                    one of: red | blue, or your own words
+                    provost answer deadbeef.q1 --revision 2 TEXT
+        ");
+        assert_eq!(overview(Paint::OFF, Screen::UNLIMITED, 0, &[]), ["no sessions yet"]);
+    }
+
+    #[test]
+    fn why_names_the_rule_and_the_sources() {
+        let fact = WhyFact {
+            fact: "process".to_owned(),
+            value: "exit0".to_owned(),
+            source: "holder's wait status".to_owned(),
+            at: Some(1_000),
+            detail: Some("exit code 0, by itself".to_owned()),
+        };
+        let reply = WhyReply {
+            ok: true,
+            session: failed(),
+            facts: vec![fact],
+            rule: "it claimed completion and ended, but the checks failed".to_owned(),
+            next_deadline: None,
+        };
+        insta::assert_snapshot!(why_lines(Paint::OFF, Screen::UNLIMITED, 61_000, &reply).join("\n"), @"
+        failed (verification) by rule X2: it claimed completion and ended, but the checks failed
+          process       exit0        (holder's wait status, 1m ago) · exit code 0, by itself
+        ");
+    }
+
+    #[test]
+    fn detail_wraps_below_its_labels() {
+        let text = "the login works again, and so do the tests that were red before it did";
+        let row = SessionRow { claim_text: Some(text.to_owned()), ..failed() };
+        insta::assert_snapshot!(session_detail(Paint::OFF, Screen::with_columns(60), 61_000, &row).join("\n"), @"
+        fixer · 0199aa11-0000-7000-8000-0000deadbeef
+          state     failed (verification), sealed · rule X2, since
+                    1m ago
+          flags     checks failed
+          agent     command (command): make all
+          claim     completed by agent, 59s ago: the login works
+                    again, and so do the tests that were red before
+                    it did
+          process   exit 0
+          activity  exited
+          verified  failed
+          check 1   failed cargo test exit 101, 1m1s, tree
+                    4b825dc642cb, warm
+          in        /src/app
+          late      completed by agent: but I did it
+        ");
+    }
+
+    #[test]
+    fn secret_answer_is_not_an_argument() {
+        let mut request = asking().requests.remove(0);
+        assert_eq!(request.answer_command(), "provost answer deadbeef.q1 --revision 2 TEXT");
+        request.questions[0].secret = true;
+        assert_eq!(request.answer_command(), "provost answer deadbeef.q1 --revision 2 --secret");
+    }
+
+    #[test]
+    fn stopped_process_names_who_stopped_it() {
+        let exit = ExitRow { code: None, signal: Some(15), by: "provost".to_owned() };
+        let row = SessionRow { exit: Some(exit), ..session("x", "needs_input") };
+        assert_eq!(describe_process(&row), "signal 15, stopped by Provost");
+        let mut row = session("x", "working");
+        row.launches[0].stop = Some("terminate".to_owned());
+        assert_eq!(describe_process(&row), "alive, pid 42, being stopped (terminate)");
+        row.launches[0].stop = Some("given_up".to_owned());
+        assert_eq!(describe_process(&row), "alive, pid 42, could not be stopped, still alive");
+    }
+
+    #[test]
+    fn ended_process_is_not_being_stopped() {
+        let mut row = SessionRow { process: "not_started".to_owned(), ..session("x", "accepted") };
+        row.launches[0].pid = None;
+        row.launches[0].stop = Some("terminate".to_owned());
+        for phase in ["ended", "unobserved", "failed"] {
+            row.launches[0].phase = phase.to_owned();
+            assert_eq!(describe_process(&row), "not started");
+        }
+    }
+
+    #[test]
+    fn deadlines_are_described() {
+        assert_eq!(describe_deadline("seal in 1500 ms"), "the outcome is sealed, in 1 s");
+        assert_eq!(
+            describe_deadline("time_limit in 600000 ms"),
+            "its time limit expires, in 10 min"
+        );
+        assert_eq!(describe_deadline("something else"), "something else");
+    }
+}

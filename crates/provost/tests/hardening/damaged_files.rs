@@ -1,0 +1,160 @@
+//! Files that were damaged while no daemon was running.
+
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+
+use provost_testkit::{TestHome, eventually};
+
+use crate::kit::{assert_refused, quick_home, spawn, string_value, wait_sealed};
+
+fn home_with_sessions() -> (TestHome, Vec<String>) {
+    let home = quick_home();
+    let ids: Vec<String> = (0..3).map(|_| spawn(&home, &["--", "true"])).collect();
+    for id in &ids {
+        wait_sealed(&home, id);
+    }
+    home.daemon().stop();
+    (home, ids)
+}
+
+fn ledger_path(home: &TestHome) -> PathBuf {
+    home.path().join("ledger/ledger.db")
+}
+
+#[test]
+fn truncated_ledger_is_an_error_and_unchanged() {
+    let (mut home, _) = home_with_sessions();
+    let file =
+        OpenOptions::new().write(true).open(ledger_path(&home)).expect("the ledger can be opened");
+    let whole = file.metadata().expect("it has a length").len();
+    file.set_len(whole / 2).expect("it can be cut");
+    assert_unusable(&home);
+    assert_eq!(
+        fs::metadata(ledger_path(&home)).expect("it is there").len(),
+        whole / 2,
+        "nothing was repaired silently"
+    );
+    home.leave_unchecked();
+}
+
+#[test]
+fn non_database_ledger_is_an_error_and_unchanged() {
+    let (mut home, _) = home_with_sessions();
+    fs::write(ledger_path(&home), "this was a ledger once").expect("it can be overwritten");
+    assert_unusable(&home);
+    assert_eq!(
+        fs::read_to_string(ledger_path(&home)).expect("it is there"),
+        "this was a ledger once"
+    );
+    home.leave_unchecked();
+}
+
+#[test]
+fn missing_ledger_is_not_recreated_silently() {
+    let (mut home, ids) = home_with_sessions();
+    fs::remove_file(ledger_path(&home)).expect("it can be removed");
+    let output = home.provost(&["status", &ids[0], "--json"]);
+    assert_ne!(output.code(), Some(0), "{output:#?}");
+    assert_eq!(output.json()["ok"], false);
+    home.leave_unchecked();
+}
+
+#[test]
+fn event_of_later_version_makes_ledger_read_only() {
+    let (home, ids) = home_with_sessions();
+    let database =
+        rusqlite::Connection::open(ledger_path(&home)).expect("the ledger can be opened");
+    let columns: Vec<String> = database
+        .prepare("SELECT name FROM pragma_table_info('event') WHERE name NOT IN ('seq')")
+        .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
+        .expect("the columns can be listed");
+    let copied: Vec<String> = columns
+        .iter()
+        .map(|name| match name.as_str() {
+            "kind" => "'session.dreamt'".to_owned(),
+            "version" => "version + 1".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect();
+    let insert = format!(
+        "INSERT INTO event ({}) SELECT {} FROM event ORDER BY seq DESC LIMIT 1",
+        columns.join(","),
+        copied.join(",")
+    );
+    database.execute(&insert, []).expect("an event can be added");
+    database
+        .execute_batch(
+            "UPDATE stream SET version = version + 1 WHERE id = (SELECT stream FROM event ORDER BY seq DESC LIMIT 1);
+             INSERT INTO kind (kind, v, software) VALUES ('session.dreamt', 1, '99.0.0');",
+        )
+        .expect("the later version can be simulated");
+    drop(database);
+    let list = home.provost(&["ls", "--all", "--json"]);
+    assert_eq!(list.ok().json()["sessions"].as_array().expect("a list").len(), ids.len());
+    let refusal = home.provost(&["spawn", "--json", "--", "true"]);
+    assert_refused(&refusal, 4, "read_only", &["session.dreamt"]);
+    assert!(
+        string_value(&home.daemon().status().expect("it runs")["read_only"])
+            .contains("session.dreamt")
+    );
+}
+
+#[test]
+fn truncated_journal_is_flagged_and_not_reread() {
+    let home = quick_home();
+    let (go, root) = (home.root().join("go"), home.root().display().to_string());
+    let scenario = home.scenario(
+        "agent",
+        r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "progress", done = 1, total = 2 }
+[[step]]
+wait_file = "{{root}}/go"
+[[step]]
+exit = 0
+"#,
+    );
+    crate::kit::configure(
+        &home,
+        &format!(
+            "[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
+            provost_testkit::scripted_agent_bin().display(),
+            scenario.display()
+        ),
+    );
+    let id = spawn(&home, &["--agent", "scripted", "go"]);
+    home.wait_state(&id, |row| row["progress"]["done"] == 1);
+    home.daemon().kill();
+    let journal = home.path().join("launches").join(format!("{id}.l1/journal"));
+    let file = OpenOptions::new().write(true).open(journal).expect("the journal can be opened");
+    file.set_len(40).expect("it can be cut");
+    let row = home.wait_state(&id, |row| {
+        row["flags"].as_array().is_some_and(|flags| flags.contains(&"output_lost".into()))
+    });
+    assert_eq!(row["progress"]["done"], 1, "recorded progress is kept");
+    fs::write(go, "").expect("the file can be written");
+    wait_sealed(&home, &id);
+    let recorded = crate::kit::ledger_records(&home);
+    let count = |kind: &str| recorded.iter().filter(|record| record["kind"] == kind).count();
+    assert_eq!((count("turn.started"), count("progress.told"), count("output.lost")), (1, 1, 1));
+    crate::kit::assert_ledger_verified(&home);
+}
+
+#[track_caller]
+fn assert_unusable(home: &TestHome) {
+    for args in
+        [&["ls", "--json"][..], &["spawn", "--json", "--", "true"], &["ledger", "verify", "--json"]]
+    {
+        let output = eventually("an answer", || Some(home.provost(args)));
+        assert!(matches!(output.code(), Some(1 | 6)), "{output:#?}");
+        let error = &output.json()["error"];
+        assert!(string_value(&error["message"]).contains("ledger"), "{error}");
+        assert!(!error["next"].as_array().expect("a list").is_empty(), "{error}");
+    }
+}

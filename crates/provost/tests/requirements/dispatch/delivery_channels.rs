@@ -1,0 +1,164 @@
+//! Every session and member shows its delivery channel; a member bound late gets an onboarding message.
+
+use std::{fs, process::Command};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::TeamEnv;
+use crate::kit::{HANGS, TALKER, kill, output_of};
+
+/// Accepts any input, and records it.
+const RECORDS_INPUT: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "before" }
+[[step]]
+[step.repeat]
+times = 5
+steps = [
+  { wait_input = { type = "instruction" } },
+  { append = { path = "got", content = "{{input}}\n--\n" } },
+  { emit = { type = "turn_started" } },
+  { emit = { type = "claim", claim = "completed", text = "that is done" } },
+  { emit = { type = "turn_ended", status = "ok" } },
+]
+"#;
+
+fn row_of<'a>(rows: &'a Value, id: &str) -> &'a Value {
+    let rows = rows.as_array().unwrap();
+    &rows.iter().find(|row| row["id"] == id).unwrap()["communication"]
+}
+
+#[test]
+fn session_rows_name_their_channel() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let spawned = desk.provost(&["spawn", "--agent", TALKER, "--json", "begin"]).ok().json();
+    let talks = spawned["id"].as_str().unwrap().to_owned();
+    let turns = json!({
+        "kind": "json_lines", "receive": "turns", "can_push": true, "needs_wake": false, "receive_command": null,
+    });
+    assert_eq!(spawned["session"]["communication"], turns, "spawn");
+    let plain = desk.spawn_scenario(HANGS, &[]);
+    let listed = desk.provost(&["ls", "--json"]).ok().json()["sessions"].clone();
+    assert_eq!(*row_of(&listed, &talks), turns, "ls");
+    assert_eq!(row_of(&listed, &plain)["kind"], "pipe");
+    assert_eq!(row_of(&listed, &plain)["can_push"], false);
+    assert_eq!(desk.status(&talks)["communication"], turns, "status");
+    let found = desk.provost(&["search", TALKER, "--in", "sessions", "--json"]).ok().json();
+    assert_eq!(*row_of(&found["hits"], &talks), turns, "search");
+}
+
+#[test]
+fn pair_members_name_channel_and_working_command() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let worker = format!("hand={TALKER}");
+    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let more = ["--manager", "me", "--no-worktree", "--json"];
+    let opened = desk.provost(&[&pair[..], &more].concat()).ok().json();
+    let members = opened["task"]["members"].clone();
+    let hand = &members[0]["communication"];
+    assert_eq!((&hand["kind"], &hand["receive"]), (&json!("json_lines"), &json!("turns")));
+    assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
+    let me = &members[1]["communication"];
+    assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
+    let shown = desk.provost(&["task", "show", "count", "--json"]).ok().json();
+    let command = shown["task"]["members"][1]["communication"]["receive_command"].clone();
+    desk.provost(&["send", "--to", "me", "Hear this.", "--task", "count"]).ok();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", command.as_str().unwrap()]);
+    assert!(output_of(shell).ok().json()["item"].is_object());
+}
+
+#[test]
+fn late_bound_session_gets_onboarding_and_tools() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("work");
+    let session = desk.spawn_in(repo.path(), &["--agent", TALKER, "--no-worktree", "begin"]);
+    desk.wait_sealed(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bound = desk.provost(&[&bind[..], &["--json"]].concat()).ok().json();
+    let members = bound["task"]["members"].as_array().unwrap().clone();
+    let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
+    assert_eq!(arm["communication"]["can_push"], true, "{arm}");
+    let got = eventually("the onboarding message", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("You are arm, a worker of the task").then_some(got)
+    });
+    assert!(got.contains("limit how often each caller may call"), "{got}");
+    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "limits"]).ok();
+    let got = eventually("and then its messages", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("Count them.").then_some(got)
+    });
+    assert_eq!(got.matches("You are arm").count(), 1, "once: {got}");
+}
+
+#[test]
+fn bound_plain_command_pulls_messages() {
+    let desk = TeamEnv::new();
+    let session = desk.spawn_scenario(HANGS, &[]);
+    desk.pid(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    desk.provost(&bind).ok();
+    let how = desk.status(&session)["communication"].clone();
+    assert_eq!((&how["receive"], &how["acts"]), (&json!("asks"), &json!("commands")));
+    let command = how["receive_command"].as_str().unwrap();
+    assert!(command.contains("--as arm"), "{command}");
+    assert!(desk.stdout_of(&["status", &session]).contains("asks for its messages"));
+}
+
+/// Answers one instruction, and reads no further input.
+const ANSWERS_ONCE: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+append = { path = "got", content = "{{input}}\n--\n" }
+[[step]]
+emit = { type = "turn_started" }
+[[step]]
+emit = { type = "turn_ended", status = "ok", text = "I am ready; nothing was changed." }
+[[step]]
+hang = true
+"#;
+
+/// D2, D3: a message is handled by the launch that starts with it, and a worker's answer reaches its manager.
+#[test]
+fn d3_message_is_redelivered_after_worker_death() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(ANSWERS_ONCE, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("work");
+    let worker = format!("arm={TALKER}");
+    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let more = ["--manager", "me", "--no-worktree", "--json"];
+    let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
+    let session = opened["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    let next = ["inbox", "next", "--task", "count", "--as", "me", "--wait", "--json"];
+    let text = desk.provost(&next).ok().json()["item"]["text"].to_string();
+    assert!(text.contains("> I am ready; nothing was changed."), "{text}");
+    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "count"]).ok();
+    let sent = || {
+        let listed = desk.provost(&["inbox", "ls", "--all", "--task", "count", "--json"]);
+        let listed = listed.ok().json()["messages"].clone();
+        let mut messages = listed.as_array().unwrap().iter();
+        messages.find(|one| one["text"] == "Count them.").unwrap().clone()
+    };
+    // It was written into the pipe, and no process reads it.
+    desk.wait_state(&session, |row| {
+        let messages = row["messages"].as_array().unwrap();
+        messages.last().is_some_and(|one| one["fate"] == "delivered")
+    });
+    assert_eq!(sent()["standing"], "offered");
+    kill(desk.pid(&session));
+    let got = eventually("the next process begins with it", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("Count them.").then_some(got)
+    });
+    assert_eq!(got.matches("Count them.").count(), 1, "{got}");
+    eventually("it is handled", || (sent()["standing"] == "acknowledged").then_some(()));
+    assert_eq!(sent()["offers"], 2);
+}

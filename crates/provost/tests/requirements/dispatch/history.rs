@@ -1,0 +1,406 @@
+//! The history of a team: past states, events, their actors, and refusals.
+
+use std::process::Command;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::TeamEnv;
+use crate::{
+    kit::{TALKER, output_of},
+    schemas::{assert_conforms, without_next},
+};
+
+/// Works on one instruction after another and claims that each is done.
+pub(super) const CLAIMS_EACH_DONE: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "serving" }
+[[step]]
+[step.repeat]
+times = 20
+steps = [
+  { wait_input = { type = "instruction" } },
+  { emit = { type = "turn_started", turn = "t{{n}}" } },
+  { emit = { type = "claim", claim = "completed", text = "that is done" } },
+  { emit = { type = "turn_ended", turn = "t{{n}}", status = "ok" } },
+]
+"#;
+
+/// Binds the worker `arm`, driven by Provost in its own session. Returns the session id.
+pub(super) fn bind_session_worker(desk: &TeamEnv) -> String {
+    desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
+    let session = desk.spawn_in(desk.root(), &["--agent", TALKER, "begin"]);
+    desk.wait_sealed(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    desk.provost(&bind).ok();
+    let sent = ["send", "--to", "arm", "Count the callers.", "--correlation", "story-7"];
+    let no = desk.act_as_operator(&sent).ok().json()["message"]["no"].clone();
+    eventually("the session has the message", || {
+        let found = desk.list_messages().into_iter().find(|one| one["no"] == no);
+        found.filter(|one| one["standing"] == "acknowledged")
+    });
+    // The second attempt was its onboarding message.
+    desk.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
+    session
+}
+
+fn newest_seq(desk: &TeamEnv) -> u64 {
+    desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].as_u64().unwrap()
+}
+
+fn list_rows(reply: &Value, list: &str) -> Vec<Value> {
+    reply[list].as_array().unwrap().clone()
+}
+
+#[test]
+fn d7_observing_consumes_no_undelivered_text() {
+    let desk = TeamEnv::new();
+    desk.send("hand", "Begin with the tests.");
+    let before = newest_seq(&desk);
+    let observed: &[&[&str]] = &[
+        &["replay", "limits"],
+        &["replay", "limits", "--as", "timeline", "--content"],
+        &["replay", "limits", "--as", "transcript"],
+        &["audit", "limits", "--content"],
+        &["search", "begin", "tests"],
+        &["telemetry", "--task", "limits"],
+        &["status", "limits"],
+        &["status", "limits", "--at", "3"],
+        &["status", "limits", "--diff", "1..5"],
+        &["inbox", "ls", "--all", "--task", "limits"],
+        &["task", "show", "limits"],
+    ];
+    for words in observed {
+        desk.provost(words).ok();
+        desk.provost(&[words, &["--json"][..]].concat()).ok();
+    }
+    assert_eq!(newest_seq(&desk), before, "no read writes");
+    assert_eq!(desk.take_next("hand", &[])["text"], "Begin with the tests.");
+}
+
+#[test]
+fn message_is_traced_into_session_without_texts() {
+    let desk = TeamEnv::new();
+    let session = bind_session_worker(&desk);
+    let replay = desk.stdout_of(&["replay", "limits", "--as", "timeline", "--json"]);
+    for text in ["Count the callers", "that is done", "limit how often"] {
+        assert!(!replay.contains(text), "{text} is in {replay}");
+    }
+    let replay: Value = serde_json::from_str(&replay).unwrap();
+    let rows = list_rows(&replay, "rows");
+    assert!(rows.is_sorted_by_key(|row| row["seq"].as_u64()));
+    let stored = {
+        let is_it =
+            |row: &&Value| row["kind"] == "task.message_stored" && row["correlation"] == "story-7";
+        rows.iter().find(is_it).unwrap()
+    };
+    assert_eq!((&stored["by"], &stored["channel"]), (&json!("operator"), &json!("command line")));
+    assert_eq!(stored["text_bytes"], "Count the callers.".len());
+    let followed: Vec<&Value> = rows.iter().filter(|row| row["correlation"] == "story-7").collect();
+    let of = |kind: &str| followed.iter().any(|row| row["of"] == *kind);
+    assert!(of("task") && of("session"), "{followed:#?}");
+    assert!(followed.iter().all(|row| row["message"] == stored["message"]), "{followed:#?}");
+    assert_eq!(replay["sessions"][0]["id"], *session);
+    let said = desk.stdout_of(&["replay", "limits", "--as", "transcript", "--content"]);
+    let times = |text: &str| said.matches(text).count();
+    // As it was sent, and as the session received it.
+    assert_eq!(times("Count the callers."), 2, "{said}");
+    assert!(times("that is done") >= 2, "{said}");
+    let compact = desk.provost(&["replay", "limits", "--json"]).ok().json();
+    let whats: Vec<String> =
+        compact["rows"].as_array().unwrap().iter().map(|row| row["what"].to_string()).collect();
+    let has = |text: &str| whats.iter().any(|what| what.contains(text));
+    assert!(has(": acknowledged") && has("session of arm: completed, 3 turns"), "{whats:#?}");
+    assert!(whats.len() < rows.len());
+}
+
+#[test]
+fn refusals_are_audited_with_caller_and_reason() {
+    let desk = TeamEnv::new();
+    for _ in 0..2 {
+        let refused =
+            desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"]);
+        refused.assert_code(4);
+    }
+    desk.act_as_operator(&["criteria", "add", "the tests pass", "--check", "true", "--accept"])
+        .ok();
+    let word = ["criteria", "satisfy", "1", "--evidence", "believe me, I ran all of them"];
+    desk.act_as("boss", &word).assert_code(2);
+    desk.act_as_operator(&[
+        "loop",
+        "start",
+        "--require",
+        "notes=asserted",
+        "--max-iterations",
+        "3",
+    ])
+    .ok();
+    desk.act_as_operator(&["loop", "continue", "2", "--to", "hand", "go on"]).assert_code(4);
+    desk.provost(&["finish", "limits", "--because", "it is done, I think"]).assert_code(4);
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let refused: Vec<(String, String)> = list_rows(&audit, "deeds")
+        .iter()
+        .filter(|deed| !deed["refused"].is_null())
+        .map(|deed| {
+            (deed["by"].as_str().unwrap().to_owned(), deed["refused"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let refusal = |by: &str, code: &str| (by.to_owned(), code.to_owned());
+    assert_eq!(
+        refused[..3],
+        [
+            refusal("hand", "not_for_role"),
+            refusal("boss", "insufficient"),
+            refusal("operator", "missing_evidence")
+        ],
+        "each thing once: {refused:?}"
+    );
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    let criterion = &audit["criteria"][0];
+    assert_eq!(criterion["criterion"]["state"], "accepted");
+    assert_eq!(criterion["judgements"][0]["judgement"], "accept");
+    let text = desk.stdout_of(&["audit", "limits"]);
+    assert!(text.contains("missing_evidence") && text.contains("4 refused"), "{}", text);
+}
+
+#[test]
+fn differing_signals_are_divergences() {
+    let desk = TeamEnv::new();
+    let repo = desk.repo("work");
+    let claims =
+        "[[step]]\nwrite = { path = \"a\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
+    let session = desk.spawn_scenario_in(repo.path(), claims, &["--worktree", "--check", "false"]);
+    desk.wait_sealed(&session);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
+        .ok();
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let codes: Vec<&str> = audit["divergences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["code"].as_str().unwrap())
+        .collect();
+    assert!(codes.contains(&"claim_against_checks"), "{codes:?}");
+    assert_eq!(audit["divergences"][0]["member"], "arm");
+}
+
+#[test]
+fn past_state_of_team_session_and_run_is_shown() {
+    let desk = TeamEnv::new();
+    let session = bind_session_worker(&desk);
+    let now = desk.status("limits");
+    let id = now["id"].as_str().unwrap().to_owned();
+    let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
+    assert_eq!((&then["of"], &then["id"]), (&json!("task"), &json!(id)));
+    assert_eq!((&then["row"]["state"], &then["row"]["members"]), (&json!("open"), &json!([])));
+    let last = newest_seq(&desk);
+    let latest = desk.provost(&["status", &id, "--at", &last.to_string(), "--json"]).ok().json();
+    assert_eq!(latest["row"]["state"], now["state"]);
+    let diff =
+        desk.provost(&["status", "limits", "--diff", &format!("1..{last}"), "--json"]).ok().json();
+    let state = diff["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["field"] == "state")
+        .unwrap()
+        .clone();
+    assert_eq!((&state["from"], &state["to"]), (&json!("open"), &json!("active")));
+    let first = desk.events(&session)[0]["seq"].as_u64().unwrap();
+    let born =
+        desk.provost(&["status", &session, "--at", &first.to_string(), "--json"]).ok().json();
+    assert_eq!((&born["of"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
+    let early = desk.provost(&["status", &session, "--at", "1", "--json"]).assert_code(3).json();
+    assert!(
+        early["error"]["message"].as_str().unwrap().contains(&format!("it began at event {first}")),
+        "{early}"
+    );
+    let late =
+        desk.provost(&["status", "limits", "--at", "999999", "--json"]).assert_code(2).json();
+    assert!(late["error"]["message"].as_str().unwrap().contains("has not happened"), "{late}");
+}
+
+#[test]
+fn search_results_name_source_and_next_command() {
+    let desk = TeamEnv::new();
+    let session = bind_session_worker(&desk);
+    desk.provost(&["task", "new", "other", "--goal", "something else altogether"]).ok();
+    let search = |words: &[&str]| {
+        let reply = desk.provost(&[&["search"], words, &["--json"]].concat()).ok().json();
+        list_rows(&reply, "hits")
+    };
+    let places = |hits: &[Value]| {
+        hits.iter().map(|hit| hit["in"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // The goal is in the team, in the onboarding message for `arm`, and in the attempt that it started.
+    assert_eq!(places(&search(&["LIMIT", "how"])), ["tasks", "events", "events"]);
+    let pairs = search(&["limits", "--in", "pairs"]);
+    let members: Vec<&Value> = pairs.iter().map(|hit| &hit["member"]).collect();
+    assert_eq!(members, ["hand", "boss", "arm"]);
+    let said = search(&["callers", "count"]);
+    assert!(places(&said).iter().all(|place| place == "events"), "{said:#?}");
+    let of_task = said.iter().find(|hit| hit["kind"] == "task.message_stored").unwrap();
+    assert!(of_task["what"].as_str().unwrap().contains("to arm"), "{said:#?}");
+    let sessions = search(&[TALKER, "--in", "sessions"]);
+    assert_eq!((&sessions[0]["id"], &sessions[0]["member"]), (&json!(session), &json!("arm")));
+    for hit in pairs.iter().chain(&sessions).chain(&said) {
+        for next in hit["next"].as_array().unwrap() {
+            let next = next.as_str().unwrap();
+            if next.contains("TEXT") || next.contains("inbox next") {
+                continue;
+            }
+            let words: Vec<&str> = next.split(' ').skip(1).collect();
+            desk.provost(&words).ok();
+        }
+    }
+    // Verbatim, in an environment that knows nothing of the home.
+    desk.send("hand", "Begin with the tests.");
+    let receive = pairs[0]["communication"]["receive_command"].as_str().unwrap();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", receive]);
+    assert_eq!(output_of(shell).ok().json()["item"]["text"], "Begin with the tests.");
+    desk.provost(&["search", "--", "--"]).assert_code(2);
+    desk.provost(&["search", "…", "--json"]).assert_code(2);
+}
+
+#[test]
+fn telemetry_counts_messages_waits_refusals_checks() {
+    let desk = TeamEnv::new();
+    desk.send("hand", "one");
+    desk.send("hand", "two");
+    let item = desk.take_next("hand", &[]);
+    desk.ack("hand", &item).ok();
+    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+        .assert_code(4);
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    let metrics = &figures["metrics"];
+    assert_eq!(metrics["messages"], json!({"acknowledged": 1, "stored": 1}));
+    assert_eq!(metrics["refusals"], json!({"not_for_role": 1}));
+    assert_eq!(metrics["stored_to_accepted_ms"]["count"], 1);
+    assert!(metrics["accepted_to_acknowledged_ms"]["p95"].is_u64());
+    assert_eq!(
+        (&figures["tasks"][0]["name"], &figures["tasks"][0]["messages"]),
+        (&json!("limits"), &json!(2))
+    );
+    assert_eq!(figures["failures"].as_array().unwrap().len(), 1);
+    let none = desk.provost(&["telemetry", "--window", "0s", "--json"]).ok().json();
+    assert_eq!(none["metrics"]["messages"], json!({}));
+    let text = desk.stdout_of(&["telemetry", "--view", "metrics"]);
+    assert!(text.contains("refusals  1 not_for_role"), "{}", text);
+}
+
+#[test]
+fn history_answers_match_their_schemas() {
+    let desk = TeamEnv::new();
+    bind_session_worker(&desk);
+    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+        .assert_code(4);
+    let looks: [(&str, &[&str]); 6] = [
+        ("then", &["status", "limits", "--at", "3"]),
+        ("diff", &["status", "limits", "--diff", "1..9"]),
+        ("replay", &["replay", "limits", "--as", "timeline"]),
+        ("audit", &["audit", "limits"]),
+        ("search", &["search", "limits"]),
+        ("telemetry", &["telemetry"]),
+    ];
+    for (schema, words) in looks {
+        let answer = desk.provost(&[words, &["--json"]].concat()).ok().json();
+        assert_conforms(schema, &without_next(answer));
+    }
+}
+
+#[test]
+fn teams_messages_and_handoffs_match_schemas() {
+    let desk = TeamEnv::new();
+    bind_session_worker(&desk);
+    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.act_as("boss", &["manager", "move", "wait", "--because", "its tests still run"]).ok();
+    desk.send("hand", "Begin with the tests.");
+    assert_conforms("inbox-item", &desk.take_next("hand", &[]));
+    assert_conforms("task", &desk.show_task());
+    desk.list_messages().iter().for_each(|message| assert_conforms("task-message", message));
+    let handed = desk.provost(&["handoff", "limits", "--json"]).ok().json();
+    list_rows(&handed, "handoffs").iter().for_each(|one| assert_conforms("handoff", one));
+    assert_conforms("heartbeat", &handed["heartbeat"]);
+}
+
+#[test]
+fn d16_history_commands_have_json_help_and_examples() {
+    let desk = TeamEnv::new();
+    for name in ["replay", "audit", "search", "telemetry", "export", "import", "status"] {
+        let help = desk.stdout_of(&[name, "--help"]);
+        assert!(help.contains("Examples:\n"), "{name}");
+        let missing = desk.provost(&[name, "--json", "--no-such-flag"]).assert_code(2).json();
+        assert_eq!(missing["ok"], false, "{name}");
+    }
+    for words in [
+        &["replay", "nobody"][..],
+        &["audit", "nobody"],
+        &["telemetry", "--task", "nobody"],
+        &["export", "nobody", "--to", "nowhere"],
+        &["import", "nowhere"],
+        &["status", "nobody", "--at", "1"],
+    ] {
+        let missing = desk.provost(&[words, &["--json"]].concat()).assert_code(3).json();
+        assert_eq!(missing["error"]["code"], "not_found", "{words:?}: {missing}");
+    }
+}
+
+#[test]
+fn telemetry_closes_messages_with_team_and_member() {
+    let desk = TeamEnv::new();
+    desk.send("hand", "one");
+    desk.send("boss", "two");
+    let retire = ["task", "retire", "limits", "boss", "--because", "its part is done"];
+    desk.provost(&retire).assert_code(4);
+    desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    // The operator was notified that boss did not handle its message.
+    assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 2, "dead": 1}));
+}
+
+#[test]
+fn failures_name_team_and_omitted_count() {
+    let desk = TeamEnv::new();
+    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
+    for _ in 0..52 {
+        desk.act_as_operator(&["loop", "continue", "2", "--to", "hand", "go on"]).assert_code(4);
+    }
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    assert_eq!(list_rows(&figures, "failures").len(), 50);
+    assert_eq!(
+        (&figures["older_failures"], &figures["failures"][0]["name"]),
+        (&json!(2), &json!("limits"))
+    );
+    let shown = desk.stdout_of(&["telemetry", "--view", "failures"]);
+    assert!(shown.starts_with("2 older failures are not shown\n"), "{}", shown);
+    assert!(shown.contains("limits · operator"), "{}", shown);
+}
+
+#[test]
+fn suggested_diff_is_not_empty() {
+    let desk = TeamEnv::new();
+    let next = |at: &str| {
+        let then = desk.provost(&["status", "limits", "--at", at, "--json"]).ok().json();
+        then["next"][0].as_str().unwrap().to_owned()
+    };
+    assert!(next("3").ends_with(" --diff 2..3"), "{}", next("3"));
+    assert!(!next("1").contains("--diff"), "{}", next("1"));
+}
+
+#[test]
+fn finished_team_reaches_no_member() {
+    let desk = TeamEnv::new();
+    let pairs = |desk: &TeamEnv| {
+        let found = desk.provost(&["search", "limits", "--in", "pairs", "--json"]).ok().json();
+        list_rows(&found, "hits")
+    };
+    let shown = desk.stdout_of(&["search", "limits", "--in", "pairs"]);
+    assert!(shown.contains("polled") && !shown.contains("PROVOST_HOME"), "{}", shown);
+    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_null()));
+}

@@ -1,0 +1,343 @@
+//! Output for users and members: it is true, its commands work as printed, and it names its subject.
+
+use std::{process::Command, thread};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::TeamEnv;
+use crate::kit::{TALKER, TestEnv, WRITES_CREDENTIALS, output_of};
+
+fn expect_i64(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+#[test]
+fn offer_and_lease_deadlines_are_distinct() {
+    let desk = TeamEnv::with_flags(&["--offer", "30s", "--lease", "10m"]);
+    desk.send("hand", "Begin with the tests.");
+    desk.send("hand", "Then the second caller.");
+    let offered = desk.take_next("hand", &["--offer-only"]);
+    assert!(offered["offer_until"].is_i64() && offered["lease_until"].is_null(), "{offered}");
+    let (no, lease) = (offered["no"].to_string(), offered["lease"].to_string());
+    let accepted = desk.act_as("hand", &["inbox", "accept", &no, "--lease", &lease]).ok().json();
+    let longer = expect_i64(&accepted["lease_until"]) - expect_i64(&offered["offer_until"]);
+    assert!((540_000..660_000).contains(&longer), "{longer}");
+    let taken = desk.take_next("hand", &[]);
+    assert!(taken["offer_until"].is_null(), "{taken}");
+    assert!(expect_i64(&taken["lease_until"]) >= expect_i64(&accepted["lease_until"]), "{taken}");
+}
+
+#[test]
+fn blocker_command_works_in_empty_environment() {
+    let desk = TeamEnv::new();
+    desk.bind("limits", "the deputy's", "manager");
+    let task = desk.show_task();
+    let blocker = &task["blockers"][0];
+    assert_eq!(blocker["code"], "contract_unacknowledged");
+    let hint = blocker["hint"].as_str().unwrap();
+    assert!(hint.starts_with("provost manager ack --revision 0 "), "{hint}");
+    let command = blocker["next"].as_str().unwrap();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", command]);
+    let done = output_of(shell);
+    done.ok();
+    let left = desk.show_task()["blockers"].clone();
+    assert!(!left.to_string().contains("contract_unacknowledged"), "{left}");
+}
+
+#[test]
+fn choice_commands_work_in_empty_environment() {
+    let desk = TeamEnv::new();
+    desk.bind("limits", "eye", "reviewer");
+    desk.act_as("hand", &["task", "propose", "Now the second caller."]).ok();
+    desk.act_as("boss", &["task", "propose", "First the tests of both."]).ok();
+    let item = desk.take_next("eye", &[]);
+    let envelope = item["envelope"].as_str().unwrap();
+    let command = envelope.lines().find(|line| line.contains("task choose manager")).unwrap();
+    let command = command.trim().replace("TEXT", "'it says how it is tested'");
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", &command]);
+    output_of(shell).ok();
+    let message = desk.take_next("boss", &[]);
+    assert!(
+        message["text"].as_str().unwrap().contains("the proposal of boss comes next"),
+        "{message}"
+    );
+}
+
+#[test]
+fn connection_check_passes_and_leaves_nothing() {
+    let desk = TeamEnv::with_flags(&[]);
+    desk.bind("limits", "eye", "reviewer");
+    desk.bind("limits", "deputy", "manager");
+    let checking = desk.command(&["pair", "check", "limits", "--timeout", "60", "--json"]);
+    let checking = thread::spawn(move || output_of(checking));
+    for name in ["hand", "boss", "eye", "deputy"] {
+        let probe = desk.take_next(name, &["--wait", "--timeout", "30"]);
+        let text = probe["text"].as_str().unwrap();
+        let nonce = text.rsplit(' ').next().unwrap();
+        desk.act_as(name, &["send", "--to", "operator", nonce]).ok();
+        desk.ack(name, &probe).ok();
+    }
+    assert_eq!(checking.join().unwrap().ok().json()["ready"], true);
+    assert_eq!(desk.act_as_operator(&["inbox", "ls"]).ok().json()["messages"], json!([]));
+    // No member answers, and no trace can be found later.
+    desk.provost(&["pair", "check", "limits", "--timeout", "1"]).assert_code(5);
+    eventually("the probes are over", || {
+        let waiting = desk.act_as_operator(&["inbox", "ls"]).ok().json()["messages"].clone();
+        (waiting == json!([])).then_some(())
+    });
+}
+
+#[test]
+fn overview_shows_budget_and_news_without_taking() {
+    let desk = TeamEnv::new();
+    let start = ["loop", "start", "--require", "notes=asserted", "--max-iterations", "3"];
+    desk.act_as_operator(&start).ok();
+    desk.send("hand", "Begin with the tests.");
+    let look = |since: &[&str]| {
+        let words = [&["cycle", "limits", "--as", "boss", "--json"], since].concat();
+        desk.provost(&words).ok().json()["cycle"].clone()
+    };
+    let first = look(&[]);
+    assert_eq!(first["budget"]["loop"]["iterations"], json!({"used": 1, "limit": 3}));
+    let seq = first["new"]["seq"].to_string();
+    assert!(first["new"]["in_all"].as_u64().unwrap() > 5, "{first}");
+    assert_eq!(look(&["--since", &seq])["new"]["in_all"], 0);
+    let said = "read both files, and ran the tests";
+    desk.act_as("hand", &["loop", "show", "notes", "--text", said]).ok();
+    for _ in 0..2 {
+        let new = look(&["--since", &seq])["new"].clone();
+        assert_eq!(new["in_all"], 1, "looking takes nothing: {new}");
+        let shown = &new["shown"][0];
+        assert_eq!((&shown["kind"], &shown["text"]), (&json!("task.evidence_shown"), &Value::Null));
+    }
+    let status = desk.act_as_operator(&["loop", "status"]).ok().json()["loop"].clone();
+    assert_eq!(status["asserted"]["notes"], json!({"by": "hand", "text": said}));
+    assert_eq!((&status["backlog"], &status["tokens"]), (&json!(1), &Value::Null));
+    let card = desk.stdout_of(&["loop", "status", "--task", "limits"]);
+    for part in
+        ["asserted by hand: read both", "1 stored, not yet accepted", "stopped after 3 iterations"]
+    {
+        assert!(card.contains(part), "{}", card);
+    }
+    let card = desk.stdout_of(&["cycle", "limits", "--since", &seq]);
+    assert!(card.contains("1 events since"), "{}", card);
+}
+
+#[test]
+fn pair_with_unstartable_member_is_not_opened() {
+    let stage = TestEnv::new();
+    let repo = stage.repo("work");
+    let config = "[agents.broken]\ndriver = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\ndriver = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
+    std::fs::write(repo.path().join("provost.toml"), config).unwrap();
+    stage.trust(repo.path());
+    for agent in ["broken", "absent"] {
+        let worker = format!("b={agent}");
+        let words =
+            ["pair", "some goal of it", "--name", "t", "--worker", &worker, "--pull-manager"];
+        let words = [&words[..6], &["--manager", "me"]].concat();
+        let refused = stage.provost_in(repo.path(), &words);
+        let refused = refused.assert_code(4);
+        assert!(refused.stderr.contains("cannot start b: there is no program"), "{refused:?}");
+        assert_eq!(stage.provost(&["task", "ls", "--json"]).ok().json()["tasks"], json!([]));
+        assert!(stage.list_sessions().is_empty());
+    }
+}
+
+#[test]
+fn renamed_team_and_session_are_found() {
+    let desk = TeamEnv::new();
+    desk.provost(&["task", "new", "other", "--goal", "another thing altogether"]).ok();
+    let taken =
+        desk.provost(&["task", "rename", "limits", "other", "--json"]).assert_code(4).json();
+    assert!(taken["error"]["message"].as_str().unwrap().contains("already"), "{taken}");
+    let row = desk.provost(&["task", "rename", "limits", "quotas", "--json"]).ok().json();
+    assert_eq!(row["task"]["name"], "quotas");
+    desk.provost(&["task", "show", "limits"]).assert_code(3);
+    desk.provost(&["task", "show", "quotas"]).ok();
+    let found = desk.provost(&["search", "quotas", "--json"]).ok().json();
+    assert_eq!(found["hits"][0]["name"], "quotas", "{found}");
+    desk.provost(&["task", "cancel", "quotas", "--because", "nobody needs it"]).ok();
+    desk.provost(&["task", "rename", "quotas", "again"]).assert_code(4);
+    let session = desk.spawn_in(desk.home.root(), &["--name", "first", "--", "sleep", "600"]);
+    let row = desk.provost(&["rename", &session, "second", "--json"]).ok().json();
+    assert_eq!(row["session"]["name"], "second", "{row}");
+    assert_eq!(desk.provost(&["status", "second", "--json"]).ok().json()["id"], *session);
+    desk.provost(&["stop", "second"]).ok();
+    desk.wait_state(&session, |row| row["sealed"] == true);
+}
+
+#[test]
+fn dead_letter_is_no_refusal_and_reason_is_content() {
+    let desk = TeamEnv::new();
+    desk.send("hand", "nobody can do that");
+    let item = desk.take_next("hand", &[]);
+    let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
+    let release = ["inbox", "release", &no, "--lease", &lease, "--because", "not-mine-at-all"];
+    desk.act_as("hand", &release).ok();
+    desk.act_as_operator(&["inbox", "bury", &no, "--because", "no"]).ok();
+    for words in [&["replay", "limits", "--as", "timeline"][..], &["audit", "limits"]] {
+        let text = desk.stdout_of(words);
+        assert!(!text.contains("not-mine-at-all"), "{}", text);
+    }
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let deeds = audit["deeds"].as_array().unwrap();
+    let buried = deeds.iter().find(|deed| deed["kind"] == "task.message_dead");
+    assert!(buried.is_none_or(|deed| deed["refused"].is_null()), "{audit}");
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    assert_eq!(figures["failures"], json!([]), "{figures}");
+}
+
+#[test]
+fn failed_pair_hints_only_allowed_commands() {
+    let desk = TeamEnv::new();
+    let words = ["pair", "some goal of it", "--name", "t", "--pull", "--worker", "a"];
+    let refused = desk.provost(&[&words[..], &["--criterion", "x", "--json"]].concat());
+    let refused = refused.assert_code(2);
+    assert!(!refused.stdout.contains("task show"), "{refused:?}");
+    desk.act_as_operator(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    desk.send("hand", "Begin with the tests.");
+    let item = desk.take_next("hand", &[]);
+    let next = desk.ack("hand", &item).ok().json()["next"].to_string();
+    assert!(!next.contains("criteria satisfy") && next.contains("inbox next"), "{next}");
+}
+
+#[test]
+fn export_is_operator_only() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(&format!("{WRITES_CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    let who = desk.credentials(1);
+    for words in [
+        &["export", "limits", "--to", "bundle", "--snapshot", "--json"][..],
+        &["ledger", "export", "--json"],
+        &["ledger", "backup", "copy", "--json"],
+    ] {
+        let mut command = desk.command(words);
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        let refused = output_of(command);
+        assert!(!refused.status.success() && refused.stdout.contains("an agent may not export"));
+    }
+    let bundle = desk.file("bundle");
+    desk.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
+    desk.provost(&["ledger", "backup", &desk.file("copy")]).ok();
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
+}
+
+#[test]
+fn refused_finish_shows_check_exit_and_output() {
+    let desk = TeamEnv::in_repo(&["--check", "echo no such tool as that >&2; exit 127"]);
+    let finish = ["finish", "limits", "--because", "all of it holds now", "--wait", "--json"];
+    let refused = desk.provost(&finish).assert_code(4).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("exit 127; last output: \"no such tool as that\""), "{why}");
+    let blocker = desk.show_task()["blockers"][0].clone();
+    assert_eq!(blocker["printed"], "no such tool as that", "{blocker}");
+    let card = desk.stdout_of(&["task", "show", "limits"]);
+    assert!(card.contains("exit 127") && card.contains("printed   no such tool"), "{}", card);
+}
+
+#[test]
+fn operator_backlog_is_listed_across_teams() {
+    let desk = TeamEnv::new();
+    desk.provost(&["task", "new", "other", "--goal", "something else to be done"]).ok();
+    let nothing = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(nothing["for_operator"], json!([]), "{nothing}");
+    desk.act_as("hand", &["send", "--to", "operator", "Which of the two limits?"]).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    let waits = json!([{"task": desk.show_task()["id"], "name": "limits", "messages": 1}]);
+    assert_eq!(seen["for_operator"], waits, "{seen}");
+    let read = seen["next"][0].as_str().unwrap().to_owned();
+    assert!(read.starts_with("provost inbox next --as operator --task "), "{read}");
+    assert!(desk.stdout_of(&["status"]).contains("1 message waits for you"));
+    let listed = desk.provost(&["task", "ls"]);
+    assert!(listed.ok().stdout.contains("FOR YOU") && listed.stderr.contains(&read), "{listed:?}");
+    for words in [&["inbox", "ls", "--json"][..], &["inbox", "ls", "--as", "operator", "--json"]] {
+        let all = desk.provost(words).ok().json();
+        assert_eq!(all["messages"][0]["name"], "limits", "{all}");
+        assert_eq!(all["messages"][0]["text"], "Which of the two limits?", "{all}");
+        assert_eq!(all["next"][0], read, "{all}");
+    }
+    assert!(desk.stdout_of(&["inbox", "ls"]).contains("Which of the two limits?"));
+    let words: Vec<&str> = read.split(' ').skip(1).chain(["--json"]).collect();
+    let item = desk.provost(&words).ok().json()["item"].clone();
+    desk.ack("operator", &item).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(seen["for_operator"], json!([]), "{seen}");
+    let none = desk.provost(&["inbox", "ls"]);
+    assert!(none.ok().stderr.contains("no messages for you"), "{none:?}");
+}
+
+#[test]
+fn message_lists_sender_channel_trust_and_terms() {
+    let desk = TeamEnv::new();
+    let urgent = ["send", "--to", "hand", "Stop that.", "--priority", "high", "--expires", "1h"];
+    desk.act_as_operator(&urgent).ok();
+    desk.act_as("hand", &["send", "--to", "boss", "It is done."]).ok();
+    let [first, second] = &desk.list_messages()[..] else { panic!("two messages") };
+    let of = |row: &Value| {
+        let fields = ["from", "channel", "trust", "priority"].map(|field| row[field].clone());
+        fields.map(|field| field.as_str().unwrap().to_owned())
+    };
+    assert_eq!(of(first), ["operator", "command line", "instructs", "high"]);
+    assert_eq!(of(second), ["hand", "command line", "claims", "normal"]);
+    let waits = expect_i64(&first["expires_at"]) - expect_i64(&first["stored_at"]);
+    assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
+    let listed = desk.stdout_of(&["inbox", "ls", "--task", "limits"]);
+    assert!(listed.contains("WAY") && listed.contains("command line  instructs"), "{}", listed);
+    assert!(listed.contains("[high, expires in 59m"), "{}", listed);
+}
+
+#[test]
+fn loop_names_who_asserted_evidence() {
+    let desk = TeamEnv::new();
+    let asks = ["--require", "attack", "--require", "report=artifact:risk"];
+    desk.act_as_operator(&[&["loop", "start"], &asks[..]].concat()).ok();
+    let attack = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
+    let result = ["--result", "none of them was let through"];
+    desk.act_as("boss", &[&["loop", "show", "attack"], &attack[..], &result].concat()).ok();
+    desk.act_as("hand", &["loop", "show", "report", "--field", "risk=none that is known"]).ok();
+    let asserted =
+        desk.act_as_operator(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
+    assert_eq!(
+        (&asserted["attack"]["by"], &asserted["report"]["by"]),
+        (&json!("boss"), &json!("hand"))
+    );
+    let shown = desk.stdout_of(&["loop", "status", "--task", "limits"]);
+    assert!(shown.contains("asserted by boss: two callers at once; a hundred in"), "{}", shown);
+    assert!(shown.contains("asserted by hand: risk: none that is known"), "{}", shown);
+}
+
+#[test]
+fn agent_commands_are_audited_and_finish_is_shown() {
+    let desk = TeamEnv::new();
+    desk.configure_talker(&format!("{WRITES_CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "manager", "--session", &session])
+        .ok();
+    let who = desk.credentials(1);
+    let types = |words: &[&str]| {
+        let mut command = desk.command(&[words, &["--json"]].concat());
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        output_of(command)
+    };
+    types(&["manager", "ack", "--revision", "0"]).ok();
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let deeds = audit["deeds"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
+    let ways: Vec<&Value> = deeds.map(|one| &one["channel"]).collect();
+    assert_eq!(ways, ["command line"], "{audit:#}");
+    let finish = ["finish", "--because", "all of it holds now"];
+    desk.satisfy_criterion();
+    types(&finish).ok();
+    desk.wait_state("limits", |row| row["state"] == "done");
+    // It has no open team any more: its query concerns the one it finished.
+    let next = types(&["inbox", "next"]);
+    assert!(next.assert_code(4).stdout.contains("the team is done"), "{next:?}");
+    assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
+    assert_eq!(types(&["task", "show"]).ok().json()["task"]["name"], "limits");
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
+}

@@ -1,0 +1,119 @@
+//! The merge queue: conflicts, tasks that break the work of others, and a branch that is never broken.
+
+use serde_json::json;
+
+use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
+
+/// Both tasks add a line in the same place. The one that gets the conflict keeps both lines.
+fn adds_line(line: &str) -> String {
+    format!(
+        "case $n in 1) printf 'base\\n{line}\\n' > shared.txt;; *) cp shared.txt $root/seen-{line}-$n; grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
+    )
+}
+
+#[test]
+fn conflict_returns_to_its_session_with_both_sides() {
+    let (left, right) = (
+        after_peer_starts("left", "right", &adds_line("left")),
+        after_peer_starts("right", "left", &adds_line("right")),
+    );
+    let site = PlanEnv::new(&[("left", &[], &left), ("right", &[], &right)]);
+    site.repo.write("shared.txt", "base\n");
+    site.repo.commit("Something to change");
+    let check = "test -s shared.txt && ! grep -q '^[<=>]' shared.txt";
+    let id = site.open_run(&["--check", check]);
+    let row = site.wait_sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let returned = site.events(&id, "run.task_returned");
+    assert_eq!(returned.len(), 1, "{returned:#?}");
+    let task = returned[0]["task"].as_str().unwrap();
+    let instructions = site.instructions_of(task);
+    assert_eq!(
+        (instructions.len(), &instructions[0].session),
+        (2, &instructions[1].session),
+        "{instructions:?}"
+    );
+    assert_eq!(instructions[1].thread, "t", "it is the same conversation");
+    let words = site.instruction(task, 2);
+    assert!(words.contains("conflict markers") && words.contains("- shared.txt"), "{words}");
+    let seen = std::fs::read_to_string(site.stage.file(&format!("seen-{task}-2"))).unwrap();
+    for part in ["<<<<<<<", "left\n", "=======", "right\n", ">>>>>>>"] {
+        assert!(seen.contains(part), "{part} in {seen}");
+    }
+    let branch = site.branch(&id);
+    assert_eq!(site.file_at(&branch, "shared.txt"), "base\nleft\nright");
+    site.assert_every_commit_passes(&branch, check);
+    let graph = site.graph(&id);
+    let back = graph["tasks"].as_array().unwrap().iter().find(|one| one["id"] == task).unwrap();
+    assert_eq!((&back["state"], &back["returns"]), (&json!("merged"), &json!(1)));
+}
+
+/// Passes alone, fails beside `third.txt`, until it is fixed.
+const COMPATIBLE: &str = "test ! -e bad.txt || test ! -e third.txt || test -e fixed.txt";
+
+/// Waits for a signal file, and writes a file.
+fn writes_on_signal(name: &str) -> String {
+    format!("while ! test -e $root/go-{name}; do sleep 0.01; done; echo {name} > {name}.txt")
+}
+
+#[test]
+fn breaking_task_is_bisected_and_sent_back() {
+    let names = ["zero", "held", "first", "second", "third", "bad", "fourth"];
+    let scripts = names.map(writes_on_signal);
+    let bad = format!("{}; test $n = 1 || echo m > fixed.txt", scripts[5]);
+    let script = |at: usize| if at == 5 { bad.as_str() } else { scripts[at].as_str() };
+    let tasks: Vec<ScriptedTask<'_>> = (0..7).map(|at| (names[at], &[][..], script(at))).collect();
+    let site = PlanEnv::new(&tasks);
+    // The second merge is checked until the others are in the queue, so that they form one batch.
+    let root = site.stage.home.root().display().to_string();
+    let holds = format!(
+        "test ! -e zero.txt || test ! -e held.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
+    );
+    let check = format!("({COMPATIBLE}) || {{ echo these two do not fit; exit 1; }}");
+    let id = site.open_run(&["--parallel", "8", "--check", &holds, "--check", &check]);
+    site.touch("go-zero");
+    site.wait_task(&id, "zero", "merged");
+    site.touch("go-held");
+    site.wait_file("holding");
+    for task in ["first", "second", "third", "bad", "fourth"] {
+        site.touch(&format!("go-{task}"));
+        site.wait_task(&id, task, "queued");
+    }
+    site.touch("go-on");
+    let row = site.wait_sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(7)),
+        "{row:#}"
+    );
+    let merged = site.events(&id, "run.batch_merged");
+    assert!(
+        merged.iter().any(|batch| batch["links"].as_array().unwrap().len() == 5),
+        "{merged:#?}"
+    );
+    let returned = site.events(&id, "run.task_returned");
+    let back: Vec<&str> = returned.iter().map(|one| one["task"].as_str().unwrap()).collect();
+    assert_eq!(back, ["bad"], "{returned:#?}");
+    let words = site.instruction("bad", 2);
+    assert!(words.contains("> these two do not fit") && words.contains(COMPATIBLE), "{words}");
+    let instructions = site.instructions_of("bad");
+    assert_eq!(instructions[0].session, instructions[1].session, "its author fixes it");
+    site.assert_every_commit_passes(&site.branch(&id), COMPATIBLE);
+    let others =
+        ["first", "second", "third", "fourth"].map(|task| site.instructions_of(task).len());
+    assert_eq!(others, [1; 4], "no other task is repeated");
+}
+
+#[test]
+fn setup_changes_do_not_affect_queue_checks() {
+    let tasks: [ScriptedTask<'_>; 2] =
+        [("one", &[], "echo 1 > one.txt"), ("two", &[], "echo 2 > two.txt")];
+    let site = PlanEnv::with_config(&tasks, "worktree.setup = \"echo set up >> README.md\"\n");
+    let id = site.open_run(&["--check", "true"]);
+    let row = site.wait_sealed(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    let branch = site.branch(&id);
+    let tree = site.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
+    assert_eq!(row["tree"], json!(tree), "what was proved is what is on the branch");
+    assert_eq!(site.file_at(&branch, "README.md").matches("set up").count(), 1);
+}

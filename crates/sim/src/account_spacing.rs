@@ -1,0 +1,36 @@
+//! The law over all sessions of one account: they resume one after the other.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    session::{Event, Session},
+    time::Moment,
+};
+
+use crate::session_laws::BrokenLaw;
+
+/// The last time a session of each account resumed after a usage limit, across sessions and crashes.
+#[derive(Debug, Default)]
+pub(crate) struct AccountSpacing(BTreeMap<String, u64>);
+
+impl AccountSpacing {
+    /// Checks one event of any session: two sessions of one account never resume within the spacing.
+    pub(crate) fn check_event(
+        &mut self,
+        before: &Session,
+        at: Moment,
+        event: &Event,
+    ) -> Result<(), BrokenLaw> {
+        let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.carried.account)
+        else {
+            return Ok(());
+        };
+        let spacing = before.spec.bounds.limit_spacing_ms;
+        let last = self.0.insert(account.clone(), at.mono_ms);
+        if last.is_none_or(|last| at.mono_ms >= last + spacing) {
+            Ok(())
+        } else {
+            Err(format!("two sessions of one account resumed at {last:?} and {}", at.mono_ms))
+        }
+    }
+}

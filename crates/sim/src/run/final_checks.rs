@@ -1,0 +1,177 @@
+//! The conditions when the simulation is quiet, and at the very end.
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::State,
+    run::{self, Run},
+    session::{OnFinish, Session, SessionCommand, StopStep},
+};
+
+use super::Sim;
+use crate::{
+    engine::would_change, launch_follower::LaunchFollower, session_laws::BrokenLaw,
+    world::HolderLife,
+};
+
+impl Sim {
+    /// When the simulation is quiet, every unfinished session waits for a user or for a silent agent.
+    pub(super) fn everyone_waits_for_someone(&self) -> Result<(), BrokenLaw> {
+        self.engine.verify()?;
+        self.messages_were_taken()?;
+        let all: usize = self.engine.runs().map(Run::agents_at_work).sum();
+        let waits = |run: &&Run| {
+            // Sessions of another run occupy all slots and wait for a user.
+            let full = all >= run.spec.planning.machine_parallel as usize;
+            run.is_sealed() || run.is_live() || run.awaits_approval() || full
+        };
+        let mut open = self.engine.runs().filter(|run| !waits(run));
+        if let Some(run) = open.next() {
+            return Err(format!("the run stays in {} forever", run.stage.as_str()));
+        }
+        for session in self.engine.shadows() {
+            let state = session.judgement().state;
+            let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
+            let visited = session.current_launch().is_some_and(|launch| launch.people > 0);
+            let waits = match state {
+                State::NeedsInput | State::Stalled | State::Lost => true,
+                // The user at its screen decides how to continue.
+                State::Idle if visited => true,
+                // The user who interrupted its turn decides how to continue.
+                State::Idle if session.awaits_user() => true,
+                // At its prompt it waits for the user of the terminal.
+                State::Idle if session.spec.agent.driver.has_terminal() => true,
+                // A launch whose agent is silent and has no time limit.
+                State::Working | State::WrappingUp => limited || self.is_silent(session),
+                State::Idle
+                | State::Rework
+                | State::Verifying
+                | State::Succeeded
+                | State::Completed
+                | State::Accepted
+                | State::Failed
+                | State::EndedUnclaimed
+                | State::Stopped
+                | State::Disputed
+                | State::Cancelled
+                | State::Superseded => session.attempt().is_sealed(),
+            };
+            if !waits {
+                return Err(format!("{} stays {} forever", session.spec.name, state.word()));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_silent(&self, session: &Session) -> bool {
+        let Some(launch) = session.current_launch() else { return false };
+        let silent = launch.stream.silent || session.deadline().is_none();
+        let follower = LaunchFollower::new(launch);
+        silent && launch.may_be_running() && !follower.has_observation(&self.world)
+    }
+
+    pub(super) fn cancel_the_rest(&mut self) {
+        let now = self.now();
+        let cancel = SessionCommand::Cancel { because: "the story ends".to_owned() };
+        let open: Vec<SessionId> = self
+            .engine
+            .shadows()
+            .filter(|session| !session.attempt().is_sealed())
+            .filter(|session| would_change(session, &cancel, now))
+            // Sessions of a run are cancelled with it.
+            .filter(|session| session.spec.run.is_none())
+            .map(|session| session.id)
+            .collect();
+        if !self.faults.calm {
+            open.into_iter().for_each(|id| self.ask(id, cancel.clone()));
+            let open = self.engine.runs().filter(|run| !run.is_sealed()).map(|run| run.id);
+            let because = "the story ends".to_owned();
+            let cancel = run::RunCommand::Cancel { because };
+            Vec::from_iter(open).into_iter().for_each(|id| self.ask_run(id, cancel.clone()));
+            self.cancel_tasks();
+        }
+    }
+
+    pub(super) fn everything_has_ended(&self) -> Result<(), BrokenLaw> {
+        self.engine.verify()?;
+        self.tasks_have_ended()?;
+        for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
+            self.processes_are_known(session)?;
+            self.hooks_ran(session)?;
+        }
+        for run in self.engine.runs().filter(|run| run.is_sealed()) {
+            self.hooks_of_run_ran(run)?;
+        }
+        if let Some(run) = self.engine.runs().find(|run| !run.is_sealed() && !self.faults.calm) {
+            return Err(format!(
+                "the run was cancelled in {} and is not sealed",
+                run.stage.as_str()
+            ));
+        }
+        let open = self.engine.shadows().find(|session| !session.attempt().is_sealed());
+        match open {
+            Some(session) if !self.faults.calm => {
+                Err(format!("{} was cancelled and is not sealed", session.spec.name))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Every running process is recorded. One that was stopped has exited, or is known not to have.
+    fn processes_are_known(&self, session: &Session) -> Result<(), BrokenLaw> {
+        let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
+        for holder in ours.filter(|holder| holder.life == HolderLife::Reachable && !holder.gone) {
+            let Some(launch) = session.launch(holder.launch) else {
+                return Err(format!("{} runs, but is not recorded", holder.launch));
+            };
+            let parked = session.spec.afterwards == OnFinish::Park
+                && !session.attempt().is_decided()
+                && launch.stop.is_none();
+            let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
+            // It is left to the user at its screen.
+            let visited = launch.people > 0 && !session.attempt().is_decided();
+            // External agents may keep running.
+            if launch.adopted {
+                continue;
+            }
+            if !launch.may_be_running() || !(parked || given_up || visited) {
+                return Err(format!("{} runs, but nothing stops it", holder.launch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every hook of a run ran, and the report card of each run attempt was written.
+    fn hooks_of_run_ran(&self, run: &Run) -> Result<(), BrokenLaw> {
+        if !run.is_closed() {
+            return Err(format!("a run has ended with pending effects {:?}", run.effects()));
+        }
+        self.all_ran(
+            SessionId(run.id.0),
+            run.hooks_fired.iter().map(|(e, no)| (e.to_string(), *no)),
+        )
+    }
+
+    /// Every pending hook ran, once under its key.
+    fn hooks_ran(&self, session: &Session) -> Result<(), BrokenLaw> {
+        if let Some(hook) = session.hooks.first() {
+            return Err(format!("the hook {} is still pending", hook.key.event));
+        }
+        let fired = session.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
+        self.all_ran(session.id, fired)
+    }
+
+    fn all_ran(
+        &self,
+        id: SessionId,
+        fired: impl Iterator<Item = (String, u32)>,
+    ) -> Result<(), BrokenLaw> {
+        for (event, count) in fired {
+            let key = |no| format!("h{no}-{event}");
+            let missing = (1..=count).find(|no| !self.world.commands.contains_key(&(id, key(*no))));
+            if let Some(no) = missing {
+                return Err(format!("the hook {event} never ran for occasion {no}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! Pending effects of runs, carried out in the world, and the actions of users on runs.
+
+use provost_core::{
+    ids::{CommitId, RunId, SessionId},
+    request::RequestReply,
+    run::{
+        self, LandMode, LandingState, PendingRunApproval, Run, RunEffect, RunEnding, RunStage,
+        TaskGraph,
+    },
+    session::{HookEnd, Session, SessionCommand},
+    verdict::CheckEnd,
+};
+
+use super::Sim;
+use crate::{
+    engine::{EngineInput, ObservationSource, RunEffectKey, RunEffectTask},
+    forge::OutlivedGit,
+    goal::RunAction,
+    rng::Rng,
+    session_laws::BrokenLaw,
+    world::session_no,
+};
+
+/// In this share of the cases, in percent, a landing is over when its daemon ends.
+const LANDS_FIRST: u64 = 30;
+
+/// In this share of the cases, in percent, a daemon that is replaced does not wait for what is landing.
+const IMPATIENT: u64 = 40;
+
+impl Sim {
+    /// Whether an effect of a run can continue; some wait for something.
+    pub(super) fn can_run_effect_continue(&self, key: &RunEffectKey, task: &RunEffectTask) -> bool {
+        match &task.effect {
+            RunEffect::RunHook(_) => {
+                let ran = self.world.commands.get(&as_session(key));
+                ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
+            }
+            RunEffect::CheckLanded { .. } => {
+                self.may_begin(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
+            }
+            RunEffect::Land { .. }
+            | RunEffect::CommitLeftovers(_)
+            | RunEffect::MoveWorktree { .. }
+            | RunEffect::MergeBatch { .. }
+            | RunEffect::Integrate { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::WriteReport { .. } => self.may_begin(&task.effect),
+        }
+    }
+
+    /// Whether the effect need not wait for a git that outlived its daemon.
+    fn may_begin(&self, effect: &RunEffect) -> bool {
+        self.forge.outlived.is_none() || !effect.waits_for_git()
+    }
+
+    /// Nothing uses a branch or a checkout while a git lives on that may be moving it.
+    fn no_git_lives_on(&self, effect: &RunEffect) -> Result<(), BrokenLaw> {
+        let uses_git = match effect {
+            RunEffect::Land { .. }
+            | RunEffect::CheckLanded { .. }
+            | RunEffect::CommitLeftovers(_)
+            | RunEffect::MoveWorktree { .. }
+            | RunEffect::Integrate { .. } => true,
+            RunEffect::MergeBatch { .. }
+            | RunEffect::WatchPullRequest { .. }
+            | RunEffect::RunHook(_)
+            | RunEffect::WriteReport { .. } => false,
+        };
+        if uses_git && self.forge.outlived.is_some() {
+            return Err(format!("{} runs beside a git that outlived its daemon", effect.key()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn execute_run_effect(&mut self, key: &RunEffectKey) -> Result<(), BrokenLaw> {
+        let Some(task) = self.engine.run_tasks.get(key).cloned() else { return Ok(()) };
+        self.no_git_lives_on(&task.effect)?;
+        let result = match &task.effect {
+            RunEffect::CommitLeftovers(session) => Some(self.take_head(*session)),
+            RunEffect::MoveWorktree { no } => Some(self.move_worktree(&task.run, *no)),
+            RunEffect::MergeBatch { batch, .. } => Some(self.merge(&task.run, *batch)),
+            RunEffect::Integrate { batch, len, .. } => {
+                Some(self.integrate(&task.run, *batch, *len)?)
+            }
+            RunEffect::Land { leg, .. } => self.land(key, &task, *leg)?,
+            RunEffect::WatchPullRequest { .. } => self.forge.poll_pull_request(&task.run),
+            RunEffect::CheckLanded { leg } => Some(self.forge.poll_landing(&task.run, *leg)),
+            RunEffect::RunHook(hook) => {
+                let owed = task.run.hooks.iter().find(|owed| owed.key == *hook);
+                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.leg));
+                self.ran(&as_session(key), &what)?.map(|uncertain| run::RunCommand::HookFinished {
+                    key: *hook,
+                    end: match uncertain {
+                        true => HookEnd::Uncertain("power".to_owned()),
+                        false => HookEnd::Exit(0),
+                    },
+                })
+            }
+            RunEffect::WriteReport { leg } => {
+                Some(run::RunCommand::ReportWritten { leg: *leg, failure: None, changed: None })
+            }
+        };
+        if let Some(command) = result {
+            self.engine.run_tasks.remove(key);
+            let told = EngineInput::RunObservation(key.0, command);
+            self.past_observations.push(told.clone());
+            self.engine
+                .observations
+                .entry(ObservationSource::RunEffect(key.clone()))
+                .or_default()
+                .push_back(told);
+        }
+        Ok(())
+    }
+
+    fn take_head(&mut self, session: SessionId) -> run::RunCommand {
+        let names = [24, session_no(session)];
+        match !self.faults.calm && Rng::from_names(self.seed, &names).percent(3) {
+            true => run::RunCommand::CommitFailed { session, reason: "index.lock".to_owned() },
+            false => {
+                let (head, caveats) = (self.world.take_snapshot(session), Default::default());
+                run::RunCommand::CommitRecorded { session, head, caveats }
+            }
+        }
+    }
+
+    /// Starts to land, then lands. A landing in progress cannot be cancelled.
+    fn land(
+        &mut self,
+        key: &RunEffectKey,
+        task: &RunEffectTask,
+        leg: u32,
+    ) -> Result<Option<run::RunCommand>, BrokenLaw> {
+        if !task.lands {
+            if let Some(task) = self.engine.run_tasks.get_mut(key) {
+                task.lands = true;
+            }
+            if self.faults.users && self.rng.percent(10) {
+                self.ask_run(key.0, run::RunCommand::Cancel { because: "at the last".to_owned() });
+            }
+            return Ok(None);
+        }
+        self.may_land(key.0, leg)?;
+        Ok(Some(self.forge.land(&task.run)))
+    }
+
+    /// Nothing lands once the run attempt that wanted it is sealed.
+    fn may_land(&self, id: RunId, leg: u32) -> Result<(), BrokenLaw> {
+        let legs = self.engine.run(id).map_or(&[][..], |run| &run.legs);
+        match legs.iter().find(|one| one.no == leg).and_then(|one| one.sealed.as_ref()) {
+            Some(outcome) => {
+                Err(format!("work lands after its run was {}", outcome.ending.as_str()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Before a crash, a landing in progress has completed, has failed, or is left to a call that lives on.
+    pub(super) fn leave_landing(&mut self) -> Result<(), BrokenLaw> {
+        // Observations that a daemon received are lost with it.
+        self.past_observations.clear();
+        let landing: Vec<Run> =
+            self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
+        for run in landing {
+            if self.rng.percent(LANDS_FIRST) {
+                self.may_land(run.id, run.attempt().no)?;
+                drop(self.forge.land(&run));
+            } else if self.forge.outlived.is_none() {
+                // One landing at a time.
+                let ends_ms = self.world.now_ms + self.rng.pick(&[0, 200, 6_000]);
+                self.forge.outlived = Some(OutlivedGit { run: Box::new(run), ends_ms });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_landing(&self) -> bool {
+        let mut tasks = self.engine.run_tasks.values();
+        tasks.any(|task| task.lands && task.run.spec.land != LandMode::Pr)
+    }
+
+    /// Replaces the daemon: the old one waits for a landing in progress, but not indefinitely.
+    pub(super) fn replace(&mut self) -> Result<(), BrokenLaw> {
+        let patient = !self.rng.percent(IMPATIENT);
+        self.engine.note(|| format!("— the daemon is replaced, patiently: {patient}"));
+        if patient {
+            let tasks = self.engine.run_tasks.iter();
+            let awaited = tasks.filter(|(_, t)| t.lands && t.effect.delays_shutdown(&t.run));
+            let awaited: Vec<RunEffectKey> = awaited.map(|(key, _)| key.clone()).collect();
+            for key in awaited {
+                self.execute_run_effect(&key)?;
+            }
+            if self.is_landing() {
+                return Err("a daemon left in the middle of a landing".to_owned());
+            }
+            if self.rng.percent(50) && !self.engine.observations.is_empty() {
+                self.commit_pending()?;
+            }
+        }
+        self.crash()
+    }
+
+    pub(super) fn end_outlived_git(&mut self) -> Result<(), BrokenLaw> {
+        let Some(OutlivedGit { run, .. }) = self.forge.outlived.take() else { return Ok(()) };
+        self.may_land(run.id, run.attempt().no)?;
+        drop(self.forge.land(&run));
+        Ok(())
+    }
+
+    /// Now and then a run is cancelled while a worktree is moved for it. Drawn apart, so that all other stories are as they
+    /// were.
+    fn cancel_on_the_way(&mut self, run: RunId) {
+        let cancelled = Rng::from_names(self.seed, &[26, self.steps]).percent(8);
+        if self.faults.users && cancelled {
+            self.ask_run(run, run::RunCommand::Cancel { because: "on the way".to_owned() });
+        }
+    }
+
+    /// A look at a pull request that is told once more, after newer ones. Drawn apart, so that all other stories are as
+    /// they were.
+    pub(super) fn late_look(&self) -> Option<EngineInput> {
+        let is_look = |input: &&EngineInput| {
+            matches!(
+                input,
+                EngineInput::RunObservation(_, run::RunCommand::PullRequestObserved { .. })
+            )
+        };
+        let looks: Vec<&EngineInput> = self.past_observations.iter().filter(is_look).collect();
+        let mut rng = Rng::from_names(self.seed, &[25, self.steps]);
+        let late = self.faults.repeats && looks.len() > 1 && rng.percent(50);
+        late.then(|| rng.pick(&looks).clone())
+    }
+
+    /// What a run takes for true is what the world itself says.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
+    pub(super) fn check_run_event(
+        &mut self,
+        id: RunId,
+        event: &run::Event,
+    ) -> Result<(), BrokenLaw> {
+        match event {
+            run::Event::PullRequestObserved(seen) => {
+                self.polls += 1;
+                match self.forge.may_show(self.polls - 1, &seen.state) {
+                    true => Ok(()),
+                    false => Err("a pull request was seen as it was at another look".to_owned()),
+                }
+            }
+            run::Event::StageEntered(entered)
+                if matches!(entered.stage, RunStage::FinalReview | RunStage::Land) =>
+            {
+                self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_merged(run))
+            }
+            run::Event::WorktreeMoveRequested(owed) => {
+                self.worktree_is_free(owed.session)?;
+                self.cancel_on_the_way(id);
+                Ok(())
+            }
+            run::Event::RunSealed(sealed) if sealed.outcome.ending == RunEnding::Succeeded => {
+                self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn success_of_run_is_true(&self, run: &Run) -> Result<(), BrokenLaw> {
+        let LandingState::Done(landed) = &run.landing else {
+            return Err("a run succeeded and has not landed".to_owned());
+        };
+        let head = run.head.as_ref().map(|head| head.tree.0.as_str());
+        let tree = self.forge.tree_of(&landed.commit);
+        if tree.is_none() || tree != head {
+            return Err(format!("a run succeeded on {head:?}, and {tree:?} is what landed"));
+        }
+        let sessions: Vec<&Session> =
+            run.sessions.iter().filter_map(|one| self.engine.shadow(one.id)).collect();
+        let receipts = sessions.iter().flat_map(|session| &session.attempts);
+        let receipts: Vec<_> = receipts.flat_map(|attempt| &attempt.verifying.receipts).collect();
+        let tasks = run.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
+        let mut checks = run.spec.checks.iter().chain(tasks).peekable();
+        let checked = checks.peek().is_some();
+        let unproved = checks.find(|check| {
+            let green = receipts.iter().any(|receipt| {
+                receipt.command == **check
+                    && Some(receipt.tree.0.as_str()) == tree
+                    && receipt.end == CheckEnd::Exit(0)
+            });
+            !green
+        });
+        match unproved.is_none() && checked {
+            true => Ok(()),
+            false => Err(format!("a run succeeded on {tree:?}, which {unproved:?} did not prove")),
+        }
+    }
+
+    pub(super) fn do_run_action(&mut self, deed: RunAction) {
+        let runs: Vec<RunId> = self.engine.runs().map(|run| run.id).collect();
+        let id = if runs.len() > 1 { self.rng.pick(&runs) } else { runs[0] };
+        let Some(run) = self.engine.run(id) else { return };
+        let command = match deed {
+            RunAction::Cancel => run::RunCommand::Cancel { because: "enough".to_owned() },
+            RunAction::Resume => run::RunCommand::Resume,
+            RunAction::RaiseBudget => {
+                let tokens = run.budget.tokens.map(|tokens| tokens + 40);
+                let turns = run.budget.turns.map(|turns| turns + 3);
+                run::RunCommand::RaiseBudget { tokens, turns }
+            }
+            RunAction::Answer => return self.answer_for_run(id),
+            RunAction::Approve => match held_commit(run) {
+                Some(commit) => run::RunCommand::ApproveLanding { commit },
+                None => run::RunCommand::ApprovePlan,
+            },
+            RunAction::Reject => {
+                let because = "not so".to_owned();
+                match held_commit(run) {
+                    Some(commit) => run::RunCommand::RejectLanding { commit, because },
+                    None => run::RunCommand::RejectPlan { because },
+                }
+            }
+            RunAction::OnSession(deed) => {
+                // Messages of users to a session that the run no longer needs are not the run's concern.
+                let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
+                if live.is_empty() {
+                    return;
+                }
+                let id = self.rng.pick(&live);
+                return self.do_session_action(id, *deed);
+            }
+        };
+        self.ask_run(id, command);
+    }
+
+    fn answer_for_run(&mut self, id: RunId) {
+        let asking = self.engine.run(id).into_iter().flat_map(Run::live).find_map(|live| {
+            let request = self.engine.shadow(live.id)?.open_requests().next()?;
+            let plain = request.asked.questions.is_empty();
+            Some((live.id, request.id, request.revision, plain))
+        });
+        let Some((id, request, revision, plain)) = asking else { return };
+        match plain {
+            true => self.do_session_action(id, crate::script::UserAction::AnswerOpen),
+            false => {
+                let reply = RequestReply::Text("so it is".to_owned());
+                self.ask(id, SessionCommand::Answer { request, revision, reply });
+            }
+        }
+    }
+
+    pub(super) fn ask_run(&mut self, run: RunId, command: run::RunCommand) {
+        self.request_count += 1;
+        self.requests.push_back(EngineInput::RunRequest {
+            key: format!("ask-{}", self.request_count),
+            run,
+            command,
+        });
+    }
+}
+
+/// Returns the commit that waits for the operator's approval to land.
+fn held_commit(run: &Run) -> Option<CommitId> {
+    match run.approval()? {
+        PendingRunApproval::Landing(held) => Some(held.landing.commit.clone()),
+        PendingRunApproval::Plan(_) => None,
+    }
+}
+
+/// Hooks of a run are recorded with those of sessions, under the run's own id.
+fn as_session((run, key): &RunEffectKey) -> (SessionId, String) {
+    (SessionId(run.0), key.clone())
+}

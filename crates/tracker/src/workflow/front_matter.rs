@@ -1,0 +1,99 @@
+//! A Markdown file with YAML front matter.
+
+use serde_json::{Map, Value};
+
+use super::Error;
+
+/// The delimiter line around front matter.
+const FENCE: &str = "---";
+
+/// The two parts of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkdownParts {
+    /// Empty if there is no front matter.
+    pub front: Map<String, Value>,
+    /// The rest, trimmed.
+    pub body: String,
+}
+
+/// Splits a text. One that does not start with a fence is all body.
+pub fn split(text: &str) -> Result<MarkdownParts, Error> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.split_inclusive('\n');
+    if lines.next().map(str::trim_end) != Some(FENCE) {
+        return Ok(MarkdownParts { front: Map::new(), body: text.trim().to_owned() });
+    }
+    let mut yaml = String::new();
+    for line in lines.by_ref() {
+        if line.trim_end() == FENCE {
+            let body: String = lines.collect();
+            return Ok(MarkdownParts { front: map(&yaml)?, body: body.trim().to_owned() });
+        }
+        yaml.push_str(line);
+    }
+    Err(Error::Parse("it starts with --- but has no closing ---".to_owned()))
+}
+
+fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
+    if yaml.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    // The library's default messages address programmers, and name its options.
+    let told = |why: serde_saphyr::Error| {
+        why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
+    };
+    let parsed: Value = serde_saphyr::from_str(yaml).map_err(|why| Error::Parse(told(why)))?;
+    match parsed {
+        Value::Object(map) => Ok(map),
+        // Only comments, or nothing.
+        Value::Null => Ok(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Err(Error::NotAMap("a single value"))
+        }
+        Value::Array(_) => Err(Error::NotAMap("a list")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn front_matter_and_body_are_split() {
+        let parts = split("---\na: 1\nb: [x, 'y']\n---\n\n# Do\n---\nit\n").unwrap();
+        assert_eq!(Value::Object(parts.front), json!({"a": 1, "b": ["x", "y"]}));
+        assert_eq!(parts.body, "# Do\n---\nit");
+    }
+
+    #[test]
+    fn text_without_front_matter_is_body() {
+        let parts = split(" Do it.\n--- \n").unwrap();
+        assert_eq!((parts.front.len(), parts.body.as_str()), (0, "Do it.\n---"));
+        assert_eq!(split("---\n# nothing\n---\nDo").unwrap().front.len(), 0);
+    }
+
+    #[test]
+    fn non_map_and_bad_yaml_errors_differ() {
+        let class = |text: &str| split(text).unwrap_err().class();
+        assert_eq!(class("---\n- a\n---\n"), "workflow_front_matter_not_a_map");
+        assert_eq!(class("---\njust words\n---\n"), "workflow_front_matter_not_a_map");
+        assert_eq!(class("---\na: [1\n---\n"), "workflow_parse_error");
+        assert_eq!(class("---\na: 1\na: 2\n---\n"), "workflow_parse_error");
+        assert_eq!(class("---\na: 1\n"), "workflow_parse_error");
+    }
+
+    #[test]
+    fn exponential_yaml_is_refused() {
+        let mut yaml = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let before = format!("*a{}", level - 1);
+            yaml.push_str(&format!("a{level}: &a{level} [{}]\n", vec![before; 10].join(", ")));
+        }
+        assert_eq!(
+            split(&format!("---\n{yaml}---\n")).unwrap_err().class(),
+            "workflow_parse_error"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Prints progress to the user; the only place that prints.
+
+/// Prints a line.
+#[expect(clippy::print_stdout, reason = "the only place that prints")]
+pub(crate) fn print_line(text: &str) {
+    println!("{text}");
+}

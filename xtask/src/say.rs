@@ -1,7 +1,0 @@
-//! Prints progress to the user; the only place that prints.
-
-/// Prints a line.
-#[expect(clippy::print_stdout, reason = "the only place that prints")]
-pub(crate) fn say(text: &str) {
-    println!("{text}");
-}
