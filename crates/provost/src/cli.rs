@@ -284,7 +284,7 @@ pub(crate) fn is_valid_hint(hint: &str) -> bool {
     })
 }
 
-/// Splits a command like a shell, as far as [`provost_core::text::shell_word`] quotes it.
+/// Splits a command like a shell, as far as [`provost_core::text::shell_quote`] quotes it.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     let mut letters = text.chars();

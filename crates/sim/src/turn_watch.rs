@@ -69,7 +69,6 @@ impl TurnWatch {
 
     /// A message that the agent's program refuses because of a turn is not the agent's failure, and ends nothing until it
     /// was refused again and again.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
     fn refusals_fail_nothing(
         &self,
         before: &Session,

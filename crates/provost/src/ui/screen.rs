@@ -47,7 +47,7 @@ impl Screen {
     /// Wraps a line between words. Continuation lines are indented by `hang` columns.
     ///
     /// Colors have no width and continue across a break. A word that is too long stays whole, so
-    /// that a path can still be copied. So does text from [`together`].
+    /// that a path can still be copied. So does text from [`unbreakable`].
     pub(crate) fn wrap(self, line: &str, hang: usize) -> Vec<String> {
         let lines = match self.columns.filter(|columns| hang + MIN_WRAP_WIDTH <= *columns) {
             Some(columns) if painted_width(line) > columns => wrap_line(line, hang, columns),

@@ -100,7 +100,7 @@ pub(crate) struct CommonArgs {
     /// Use the stages, reviews and checks of this preset; other flags override it
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Start with triage: an agent reads the goal and the project, and asks questions [default]
+    /// Start with triage: an agent reads the goal and the project, and asks questions (default)
     #[arg(long, overrides_with = "no_triage")]
     triage: bool,
     /// Start with the work immediately
