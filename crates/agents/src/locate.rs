@@ -110,7 +110,7 @@ pub enum CandidateFault {
     Failed { how: String, said: String },
 }
 
-/// Why there is no Codex to start.
+/// Why Codex cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

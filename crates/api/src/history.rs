@@ -18,7 +18,7 @@ pub struct AsOfReply {
     /// The requested event, and the last event before it that concerns this item.
     pub at: u64,
     pub after: u64,
-    /// The event before that which concerns this item; null if there is none.
+    /// The event before that which concerns this item; null if none exists.
     #[serde(default)]
     pub before: Option<u64>,
     /// Whether its events were moved out of the log.

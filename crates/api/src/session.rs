@@ -11,7 +11,7 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
-    /// The run for which it works; omitted if there is none.
+    /// The run for which it works; omitted if none exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     pub project: Option<String>,
@@ -84,7 +84,7 @@ pub struct SessionRow {
     pub screen: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
-    /// The command that prepares the worktree; omitted if there is none.
+    /// The command that prepares the worktree; omitted if none exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupRow>,
     pub launches: Vec<LaunchRow>,

@@ -226,7 +226,7 @@ pub struct FailedCheckRow {
     pub end: String,
     /// The member whose work was checked.
     pub worker: String,
-    /// The git tree on which it ran; empty if there was none.
+    /// The git tree on which it ran; empty if none existed.
     pub tree: String,
     /// The path of its output, relative to Provost's home.
     pub output: String,

@@ -49,7 +49,7 @@ const ITERATIONS: ValueLimits = ValueLimits { min: 1, max: 1_000 };
 /// Number of consecutive iterations without a change.
 const PLATEAU: ValueLimits = ValueLimits { min: 1, max: 1_000 };
 
-/// Number of actions of a policy: the last one reports that there are no more.
+/// Number of actions of a policy: the last one reports that the list is complete.
 const ACTS: ValueLimits = ValueLimits { min: 2, max: 1_000 };
 
 /// Percent.

@@ -97,7 +97,7 @@ pub struct ProgramLookup {
     /// The file with symlinks resolved; none if it is missing or the agent could have written it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Why there is no file that a rule may allow.
+    /// Why a rule can allow no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

@@ -367,7 +367,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Applies the follow-ups of a run and its sessions until there are none.
+    /// Applies the follow-ups of a run and its sessions until none remain.
     fn advance_run(&mut self, id: RunId, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let step = self.run(id).and_then(|run| {
@@ -592,7 +592,7 @@ impl SessionDraft {
         given_up.chain(self.missed.iter().cloned()).collect()
     }
 
-    /// Applies follow-up events until there are none.
+    /// Applies follow-up events until none remain.
     fn advance(&mut self, now: Moment, reached: Moment, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let Some(event) = self.session.advance(reached) else { return };

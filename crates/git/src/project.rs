@@ -64,7 +64,7 @@ impl Project {
         self.git_dir != self.common_dir
     }
 
-    /// Returns the checked-out commit, or an error if there is none yet.
+    /// Returns the checked-out commit, or an error if none exists yet.
     pub fn commit(&self, git: &Git) -> Result<Oid, Error> {
         let head = inspect::read_head(git, self)?;
         head.commit().cloned().ok_or_else(|| Error::NoCommits(self.top.clone()))

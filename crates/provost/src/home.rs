@@ -83,7 +83,7 @@ impl ProvostHome {
         self.path.join("log")
     }
 
-    /// Reads the home's owner and mode; `None` if there is no home yet.
+    /// Reads the home's owner and mode; `None` if the home does not exist yet.
     pub(crate) fn metadata(&self) -> Result<Option<Metadata>, ApiError> {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(Some(found)),

@@ -37,7 +37,7 @@ pub(crate) struct ConfigInputs<'a> {
     pub(crate) pinned: Option<&'a ProjectFile>,
 }
 
-/// A project's file as the operator approved it at some point; `None` if there was none.
+/// A project's file as the operator approved it at some point; `None` if none existed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectFile(Option<ConfigFile>);
 

@@ -16,9 +16,10 @@ pub(crate) fn continued(acts: &mut Vec<AgentAction>, rng: &mut Rng) {
     let ends_well = |act: &AgentAction| {
         matches!(act, AgentAction::Line(StreamSignal::TurnEnded { end: TurnEnd::Ok, .. }))
     };
-    let Some(end) = acts.iter().position(ends_well).filter(|_| !acts.iter().any(leaves)) else {
+    if acts.iter().any(leaves) {
         return;
-    };
+    }
+    let Some(end) = acts.iter().position(ends_well) else { return };
     let goal = rng.percent(60);
     acts.truncate(end);
     acts.extend(goal.then_some(goal_line(true)));

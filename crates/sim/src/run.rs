@@ -1,5 +1,6 @@
 //! One simulation: scheduling, crash points, and the conditions at the end.
 
+mod crashes;
 mod fault_injection;
 mod final_checks;
 mod graph_effects;
@@ -281,10 +282,11 @@ impl Sim {
             let actors = self.actors();
             let hurried = self.faults.unobservable && self.rng.percent(6);
             if actors.is_empty() || hurried {
-                match self.pass_time(actors.is_empty()) {
-                    true => continue,
-                    false if actors.is_empty() => return Ok(()),
-                    false => {}
+                if self.pass_time(actors.is_empty()) {
+                    continue;
+                }
+                if actors.is_empty() {
+                    return Ok(());
                 }
             }
             for _ in 0..self.at_once {
@@ -426,12 +428,11 @@ impl Sim {
         if self.world.must_be_killed(launch) {
             self.world.kill_launch(launch);
         }
-        let command = match blind && follower.blind_until.is_none() {
-            true => {
-                follower.blind_until = Some(until);
-                Some(SessionCommand::ProcessUnknown { launch, why: "permission denied".to_owned() })
-            }
-            false => follower.next_observation(&self.world),
+        let command = if blind && follower.blind_until.is_none() {
+            follower.blind_until = Some(until);
+            Some(SessionCommand::ProcessUnknown { launch, why: "permission denied".to_owned() })
+        } else {
+            follower.next_observation(&self.world)
         };
         if let Some(holder) = self.world.holders.get(&launch) {
             self.engine.heard.insert(launch, holder.last_activity_ms);
@@ -489,9 +490,10 @@ impl Sim {
                 let owed = session.hooks.iter().find(|owed| owed.key == *hook);
                 let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
                 self.ran(key, &what)?.map(|uncertain| {
-                    let end = match uncertain {
-                        true => HookEnd::Uncertain("power".to_owned()),
-                        false => HookEnd::Exit(0),
+                    let end = if uncertain {
+                        HookEnd::Uncertain("power".to_owned())
+                    } else {
+                        HookEnd::Exit(0)
                     };
                     SessionCommand::HookFinished { key: *hook, end }
                 })
@@ -527,14 +529,15 @@ impl Sim {
 
     fn prepare(&self, session: &Session) -> SessionCommand {
         let mut rng = Rng::from_names(self.seed, &[7, self.world.draw_name(session.id)]);
-        match rng.percent(4) && !self.world.is_deterministic_plan() && !self.world.obedient {
-            true => SessionCommand::WorkFailed { reason: "no such repository".to_owned() },
-            false => SessionCommand::WorkPrepared {
+        if rng.percent(4) && !self.world.is_deterministic_plan() && !self.world.obedient {
+            SessionCommand::WorkFailed { reason: "no such repository".to_owned() }
+        } else {
+            SessionCommand::WorkPrepared {
                 cwd: "/work".to_owned(),
                 base: rng
                     .percent(if session.spec.run.is_some() { 100 } else { 90 })
                     .then(|| snapshot(&self.world.worktrees[&session.id].base)),
-            },
+            }
         }
     }
 
@@ -588,14 +591,15 @@ impl Sim {
 
     fn take_snapshot(&mut self, session: &Session, attempt: u32, no: u32) -> SessionCommand {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
-        match !self.faults.calm && Rng::from_names(self.seed, &names).percent(2) {
-            true => SessionCommand::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
-            false => SessionCommand::SnapshotTaken {
+        if !self.faults.calm && Rng::from_names(self.seed, &names).percent(2) {
+            SessionCommand::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() }
+        } else {
+            SessionCommand::SnapshotTaken {
                 attempt,
                 no,
                 snapshot: self.world.take_snapshot(session.id),
                 caveats: Default::default(),
-            },
+            }
         }
     }
 
@@ -736,90 +740,6 @@ impl Sim {
         }
     }
 
-    fn crash_point(&mut self) -> CrashPoint {
-        if let Some((_, point)) = self.crash_at.filter(|(commit, _)| *commit == self.commits) {
-            return point;
-        }
-        let may = self.faults.crashes && self.crashes < MAX_CRASHES;
-        // A calm scenario is short, so crashes are more frequent in it.
-        let often = if self.faults.calm { 100 } else { 25 };
-        if !may || !self.rng.permille(often) {
-            return CrashPoint::Nowhere;
-        }
-        match self.rng.below(4) {
-            0 => CrashPoint::BeforeAppend,
-            1 => CrashPoint::AfterAppend,
-            _ => CrashPoint::InDispatch(self.rng.index(3)),
-        }
-    }
-
-    /// The engine crashes, time passes, and it restarts. The world continues meanwhile.
-    fn crash(&mut self) -> Result<(), BrokenLaw> {
-        self.crashes += 1;
-        self.leave_landing()?;
-        self.engine.crash();
-        let downtime = self.rng.pick(&[0, 3, 100, 5_000]);
-        self.live_without_engine(self.world.now_ms + downtime);
-        self.engine.restore()?;
-        self.observe_first()
-    }
-
-    fn live_without_engine(&mut self, until: u64) {
-        loop {
-            while let Some(launch) = self.world.ready().first().copied() {
-                self.world.act(launch);
-            }
-            match self.world.next_wake().filter(|wake| *wake <= until) {
-                Some(wake) => self.world.now_ms = wake,
-                None => break,
-            }
-        }
-        self.world.now_ms = until;
-    }
-
-    /// After a restart, everything that happened meanwhile is read before deadlines are judged.
-    fn observe_first(&mut self) -> Result<(), BrokenLaw> {
-        let follows: Vec<SessionEffectKey> =
-            self.engine.tasks.iter().filter_map(followed_key).collect();
-        let mut seen = Vec::new();
-        for key in follows {
-            if let Some(EffectTask::Follow(follower)) = self.engine.tasks.get(&key) {
-                let launch = follower.launch();
-                let input = EngineInput::Observation(
-                    launch.session,
-                    SessionCommand::LaunchFollowed { launch },
-                );
-                self.observe(&mut seen, Some(input))?;
-            }
-            while let Some(EffectTask::Follow(follower)) = self.engine.tasks.get_mut(&key) {
-                let launch = follower.launch();
-                let command = follower.next_observation(&self.world);
-                if follower.done {
-                    self.engine.tasks.remove(&key);
-                }
-                let Some(command) = command else { break };
-                self.observe(&mut seen, Some(EngineInput::Observation(launch.session, command)))?;
-            }
-        }
-        self.observe(&mut seen, None)?;
-        self.recheck_teams()?;
-        self.apply_committed()
-    }
-
-    /// Records observations: one by one, or many together in large scenarios.
-    fn observe(
-        &mut self,
-        seen: &mut Vec<EngineInput>,
-        more: Option<EngineInput>,
-    ) -> Result<(), BrokenLaw> {
-        let last = more.is_none();
-        seen.extend(more);
-        if seen.len() >= self.at_once || last {
-            self.engine.commit_inputs(self.now(), &std::mem::take(seen), CrashPoint::Nowhere)?;
-        }
-        Ok(())
-    }
-
     /// Applies the newly committed events to the world.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event matters to the world")]
     fn apply_committed(&mut self) -> Result<(), BrokenLaw> {
@@ -853,9 +773,10 @@ impl Sim {
         if !tree.starts_with("good") {
             return Err(format!("succeeded on {tree}, which no check passes"));
         }
-        match looked > checked && seen == tree {
-            true => Ok(()),
-            false => Err("succeeded though the tree was not looked at after the checks".to_owned()),
+        if looked > checked && seen == tree {
+            Ok(())
+        } else {
+            Err("succeeded though the tree was not looked at after the checks".to_owned())
         }
     }
 
@@ -881,23 +802,13 @@ impl Sim {
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;
-        self.world.now_ms += match idle {
-            true => ahead,
-            false => self.rng.below(ahead.min(3_000) + 1),
-        };
+        self.world.now_ms += if idle { ahead } else { self.rng.below(ahead.min(3_000) + 1) };
         true
     }
 
     fn now(&self) -> Moment {
         let mono_ms = self.world.now_ms;
         Moment { wall_ms: 1_700_000_000_000 + mono_ms as i64, mono_ms }
-    }
-}
-
-fn followed_key((key, task): (&SessionEffectKey, &EffectTask)) -> Option<SessionEffectKey> {
-    match task {
-        EffectTask::Follow(_) => Some(key.clone()),
-        EffectTask::Other(_) => None,
     }
 }
 

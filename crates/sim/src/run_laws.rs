@@ -257,6 +257,9 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let only_planned = before.spec.planning.only && before.stage == RunStage::PlanReview;
     law!(leg.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
     let tasks = before.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
+    // A check that only agents named proves nothing.
+    let named_by_agents = before.agent_checks();
+    let tasks = tasks.filter(|check| !named_by_agents.contains(check));
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
     // A user may accept work as it is. That is reported as completed, never as succeeded.
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);

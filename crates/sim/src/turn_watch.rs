@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use provost_core::{
     ids::LaunchId,
+    lifecycle::StopCause,
     limits::MAX_REFUSALS,
     session::{Event, LaunchPhase, Session, StopReason, TurnEnd},
 };
@@ -80,8 +81,10 @@ impl TurnWatch {
             (Event::MessageRefused(_), _) if was.claim != is.claim => {
                 Err("a message was refused, and that is taken for a claim of the agent".to_owned())
             }
-            (Event::AttemptStopped(_), Some(reason))
-                if reason == TURN_ACTIVE && self.refusals < MAX_REFUSALS =>
+            (Event::AttemptStopped(e), Some(reason))
+                if e.cause == StopCause::Launch
+                    && reason == TURN_ACTIVE
+                    && self.refusals < MAX_REFUSALS =>
             {
                 Err("a message was refused because of a turn, and the attempt failed".to_owned())
             }
@@ -94,12 +97,18 @@ impl TurnWatch {
         self.refused = None;
         match event {
             Event::AttemptOpened(_) => self.refusals = 0,
+            // Signals that arrived before the process started say nothing about its turns.
+            Event::LaunchStarted(e) => {
+                self.open.remove(&e.launch);
+                self.due.remove(&e.launch);
+            }
             Event::TurnStarted(e) => {
                 self.open.insert(e.launch);
                 self.due.remove(&e.launch);
             }
             Event::TurnEnded(e) => {
                 self.open.remove(&e.launch);
+                self.due.remove(&e.launch);
                 let next = e.end == TurnEnd::Ok && self.goals.contains(&e.launch);
                 self.expect(before, e.launch, next);
             }

@@ -51,7 +51,7 @@ fn sleeper(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Child {
     set_up(command.arg("300").stdin(Stdio::null())).spawn().expect("sleep can be started")
 }
 
-/// Returns the error at the end of a home; empty if there is none.
+/// Returns the error at the end of a home; empty if none exists.
 fn complaint(home: TestHome) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(home))) {
         Ok(()) => String::new(),

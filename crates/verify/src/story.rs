@@ -103,7 +103,7 @@ impl Sprint {
         }
     }
 
-    /// Returns the statuses of all stories of an epic; an error if there are none.
+    /// Returns the statuses of all stories of an epic; an error if none exist.
     pub(crate) fn epic(&self, epic: &str) -> Result<Vec<StoryStatus>, UnverifiedReason> {
         let of_epic = |entry: &&String| {
             let key = WorkKey::parse(entry).ok();

@@ -25,7 +25,7 @@ fn provider(codex_home: Option<&Path>) -> Result<String, Error> {
     read_user_config(codex_home).map(|table| provider_in(&table).to_owned())
 }
 
-/// Reads the user's `config.toml`; an empty table if there is none.
+/// Reads the user's `config.toml`; an empty table if none exists.
 pub(super) fn read_user_config(codex_home: Option<&Path>) -> Result<Table, Error> {
     let Some(path) = codex_home.map(|home| home.join("config.toml")) else {
         return Ok(Table::new());

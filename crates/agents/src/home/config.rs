@@ -529,10 +529,9 @@ mod tests {
     fn broken_config_error_has_line() {
         let error = make_from("model = \"m\"\n\nx = = 1\n", "").unwrap_err();
         let told = error.to_string();
-        assert!(told.starts_with("read /home/u/.codex/config.toml, line 3: "), "{told}");
+        assert!(told.starts_with("cannot read /home/u/.codex/config.toml, line 3: "), "{told}");
         let error = make_from("features = 3\n", "").unwrap_err();
-        let expected =
-            "set `features.shell_snapshot`: `features` is not a table in the user's config.toml";
+        let expected = "cannot set `features.shell_snapshot`: `features` is not a table in the user's config.toml";
         assert_eq!(error.to_string(), expected);
     }
 

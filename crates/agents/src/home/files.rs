@@ -134,7 +134,7 @@ fn write_by_rename(
     })
 }
 
-/// Creates a link, or removes it if there is no target. Anything but a link is left alone: the
+/// Creates a link, or removes it if the target is missing. Anything but a link is left alone: the
 /// agent created it.
 pub(super) fn link(path: &Path, target: Option<&Path>) -> Result<LinkResult, Error> {
     match path.symlink_metadata() {

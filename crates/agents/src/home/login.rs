@@ -22,7 +22,7 @@ pub enum Login {
     Missing(MissingLogin),
 }
 
-/// Why there are no credentials.
+/// Why credentials are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingLogin {
     /// The user has not logged in.

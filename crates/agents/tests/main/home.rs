@@ -149,7 +149,7 @@ fn broken_user_config_error_has_line() {
     let lab = CodexHomeEnv::new();
     lab.write("home/.codex/config.toml", "model = \"m\"\n[features\n");
     let told = prepare(&lab.session("s")).unwrap_err().to_string();
-    let start = format!("read {}, line 2: ", lab.path("home/.codex/config.toml").display());
+    let start = format!("cannot read {}, line 2: ", lab.path("home/.codex/config.toml").display());
     assert!(told.starts_with(&start), "{told}");
 }
 

@@ -113,7 +113,7 @@ fn serve(listener: &TcpListener, spent: &Sender<String>) {
     }
 }
 
-/// Returns the body of a request; None if there is none.
+/// Returns the body of a request; None if none exists.
 fn read_request(stream: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;

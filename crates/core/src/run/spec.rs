@@ -258,7 +258,7 @@ pub struct RunSpec {
     /// The interval of pull request queries.
     #[serde(default = "default_pull_interval_ms")]
     pub pull_every_ms: u64,
-    /// How long to wait for external checks to appear before assuming that there are none.
+    /// How long to wait for external checks to appear before assuming that none exist.
     #[serde(default = "default_pull_checks_ms")]
     pub pull_checks_ms: u64,
     #[serde(default)]

@@ -112,7 +112,7 @@ impl Team {
         }
     }
 
-    /// Sends both proposals to the reviewers, or to the operator if there are none.
+    /// Sends both proposals to the reviewers, or to the operator if none exist.
     fn ask_to_choose(
         &self,
         round: &ProposalRound,

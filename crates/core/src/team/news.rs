@@ -67,7 +67,7 @@ impl Team {
         events
     }
 
-    /// Returns the recipients of news: the managers, or the operator if there are none. A managing
+    /// Returns the recipients of news: the managers, or the operator if none exist. A managing
     /// policy observes the work itself.
     pub(super) fn news_recipients(&self) -> Vec<Recipient> {
         let by_rules =

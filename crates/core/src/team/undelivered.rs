@@ -69,7 +69,7 @@ impl Team {
         told
     }
 
-    /// Returns the managers, or the operator if there are none.
+    /// Returns the managers, or the operator if none exist.
     pub(super) fn managers_or_operator(&self) -> Vec<Recipient> {
         let managers = self.bound(MemberRole::Manager);
         let managers: Vec<Recipient> =

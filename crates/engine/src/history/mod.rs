@@ -98,7 +98,7 @@ fn stream_of(subject: Subject) -> StreamId {
     }
 }
 
-/// Returns all records of a stream and whether it was archived. `None` if there is no such stream.
+/// Returns all records of a stream and whether it was archived. `None` if the stream does not exist.
 fn read_whole_stream(
     ledger: &dyn ReadLedger,
     stream: &StreamId,

@@ -1,5 +1,7 @@
 //! Carries out pending effects, each once, and reports the results to the owner.
 
+mod launch_stop;
+
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -11,17 +13,15 @@ use provost_core::{
     ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, Run},
     session::{
-        AgentMessageKind, Driver, EffectKey, LaunchPhase, ProcessIdentity, Session, SessionCommand,
-        SessionEffect, StopStep, WorkState, enter_retry_key,
+        AgentMessageKind, Driver, EffectKey, ProcessIdentity, Session, SessionCommand,
+        SessionEffect, WorkState, enter_retry_key,
     },
     shortage::{Shortage, retry_after_ms},
     team::{self, Team},
 };
-use provost_drivers::AgentInput;
 use provost_git::Git;
 use provost_holder::{
-    ExitRecord, HoldSpec, LaunchState, OnLimit, ProcessEnd, StdinMode, Tty, client,
-    tree::{self, LaunchTraces},
+    ExitRecord, HoldSpec, LaunchState, OnLimit, ProcessEnd, StdinMode, Tty, client, tree,
     wire::{self, HolderFaultCode, HolderOp, WireBytes},
 };
 use tokio::{
@@ -62,12 +62,6 @@ pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
 
 /// The wait before a holder that could not be reached is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// How long a holder may take to confirm that it kills its tree.
-const KILL_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The wait before a holder that confirmed a kill is asked again.
-const KILL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The engine's outside world: paths, programs and shared locks.
 #[derive(Clone, Debug)]
@@ -712,114 +706,6 @@ impl EffectContext {
         .await
     }
 
-    /// Takes one step of a stop. The launch's follower reports the result.
-    async fn stop(
-        &self,
-        session: &Session,
-        launch: LaunchId,
-        step: StopStep,
-        mut cancel: watch::Receiver<bool>,
-    ) -> Option<SessionCommand> {
-        let dir = self.world.home.launch(launch);
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
-        let by_force = matches!(step, StopStep::Kill | StopStep::GivenUp);
-        if owed && (block_start(&dir) || by_force) {
-            return self.cancel_launch(launch, &dir, cancel).await;
-        }
-        if owed {
-            // A start was in progress: it is completed, and then stopped like any other.
-            tokio::select! {
-                () = self.starting.wait_for(launch) => {}
-                () = supervised_command::wait_for_cancel(&mut cancel) => return None,
-            }
-            let started = tokio::select! {
-                started = self.launch(session, launch) => started,
-                () = supervised_command::wait_for_cancel(&mut cancel) => return None,
-            };
-            if let SessionCommand::EffectShortage { .. } = started {
-                // It waited for a resource, and is not retried.
-                return self.cancel_launch(launch, &dir, cancel).await;
-            }
-            self.teller.send(session.id, started).await;
-        }
-        if by_force {
-            self.kill(session, launch, &dir, cancel).await;
-            return None;
-        }
-        let key = format!("interrupt-{}", session.attempt().no);
-        let op = if step == StopStep::Interrupt {
-            let turn = session.launch(launch).and_then(|launch| launch.turn());
-            let thread = session.thread.as_deref();
-            let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
-            let data = provost_drivers::encode(session.spec.agent.driver, &interrupt)?;
-            let key = self.world.write_key(launch, &key);
-            HolderOp::Write { key, data: WireBytes(data), secret: false }
-        } else {
-            HolderOp::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
-        };
-        let traces = launch_traces(session, launch, &dir);
-        while !*cancel.borrow() {
-            // The agent may have stopped its holder, which then takes no request.
-            if let Some(holder) = &traces.holder {
-                tree::resume_process(holder).ok();
-            }
-            match supervised_command::request(&dir, op.clone()).await {
-                Ok(()) | Err(client::Error::Fault(_)) => return None,
-                // The holder is exiting, or dead: then the launch's follower ends the survivors.
-                Err(_) => supervised_command::sleep(RETRY_DELAY).await,
-            }
-        }
-        None
-    }
-
-    /// Asks the holder to kill its tree as long as it answers. One that does not answer is ended
-    /// with its tree.
-    async fn kill(
-        &self,
-        session: &Session,
-        launch: LaunchId,
-        dir: &Path,
-        cancel: watch::Receiver<bool>,
-    ) {
-        let op = HolderOp::Stop { grace_ms: 0 };
-        let traces = launch_traces(session, launch, dir);
-        while supervised_command::request_within(dir, op.clone(), KILL_ANSWER_TIMEOUT).await.is_ok()
-        {
-            supervised_command::sleep(KILL_RETRY_DELAY).await;
-            if *cancel.borrow() {
-                return;
-            }
-        }
-        let has_left = matches!(
-            supervised_command::read_launch(dir).await,
-            Ok(LaunchState::Ended { gone: Some(_), .. } | LaunchState::HolderDied { .. })
-        );
-        if !has_left {
-            // The launch's follower finds the remains and tries again.
-            supervised_command::end_all_processes(&traces, Duration::ZERO).await.ok();
-        }
-    }
-
-    /// Cancels a launch that is not known to run. If it runs nevertheless, it is ended.
-    async fn cancel_launch(
-        &self,
-        launch: LaunchId,
-        dir: &Path,
-        cancel: watch::Receiver<bool>,
-    ) -> Option<SessionCommand> {
-        let traces = self.world.holders.traces(dir);
-        while !*cancel.borrow() {
-            match supervised_command::end_all_processes(&traces, Duration::ZERO).await {
-                Ok(none_left) => {
-                    let reason = "it was stopped before it started".to_owned();
-                    return Some(failed_launch_command(launch, reason, &none_left));
-                }
-                Err(_) => supervised_command::sleep(RETRY_DELAY).await,
-            }
-        }
-        None
-    }
-
     /// Writes a message to the agent's input. The journal shows when it has arrived.
     async fn deliver(
         &self,
@@ -935,19 +821,6 @@ async fn write(
         }
     }
     None
-}
-
-/// Takes the directory of a launch that has not started, so that no start in progress can have it
-/// any more.
-fn block_start(dir: &Path) -> bool {
-    std::fs::create_dir(dir).is_ok()
-}
-
-fn launch_traces(session: &Session, launch: LaunchId, dir: &Path) -> LaunchTraces {
-    session.launch(launch).map_or_else(
-        || LaunchTraces::with_mark(&supervised_command::launch_mark(dir)),
-        |l| follow::traces(l, dir),
-    )
 }
 
 fn identity(found: provost_holder::ProcessInstance) -> ProcessIdentity {

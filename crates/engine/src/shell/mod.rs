@@ -38,6 +38,7 @@ mod shortage;
 mod start_record;
 mod supervised_command;
 mod team_effect;
+mod team_refusals;
 mod team_requests;
 pub mod unknown_holders;
 mod verifier;

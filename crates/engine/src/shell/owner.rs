@@ -3,6 +3,8 @@
 //! All inputs that arrive during a commit are decided together and committed together, so many
 //! writers cost few commits. No reply is sent, and no effect starts, before its events are durable.
 
+mod loading;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
@@ -12,7 +14,7 @@ use std::{
 
 use provost_api::{ApiError, ErrorCode, EventRow};
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId, TeamId},
+    ids::{LaunchId, SessionId, TeamId},
     lifecycle::State,
     run::Run,
     session::{
@@ -47,7 +49,7 @@ use super::{
     },
     secrets::Secrets,
     shortage::ShortageWaits,
-    team_requests::{self, PollCounts},
+    team_requests::PollCounts,
 };
 use crate::{
     board::{Board, BoardTransaction, CallResult, CommitChanges, StagedDrafts},
@@ -71,9 +73,6 @@ const MAX_WAITING: usize = 4096;
 
 /// How many events a slow subscriber may lag before it reads the ledger instead.
 const MAX_SUBSCRIBER_LAG: usize = 1024;
-
-/// How far ahead of a deadline sessions are loaded: a decision takes a while.
-const LOAD_AHEAD_MS: u64 = 1_000;
 
 /// The wait after a failed write before observations are written again.
 const WRITE_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -433,112 +432,6 @@ impl Owner {
         told: ObservationBatch,
     ) {
         Box::pin(self.decide_and_commit(changes, told)).await;
-    }
-
-    /// Loads closed sessions, runs and teams that an input is about.
-    fn load_needed(&mut self, changes: &[PendingRequest], told: &ObservationBatch) -> Vec<Subject> {
-        let named = changes.iter().filter_map(|one| self.session_of_request(&one.request)?.ok());
-        let paired = changes.iter().flat_map(|one| self.sessions_of_pair(&one.request));
-        let sessions = named.chain(paired).chain(told.sessions.iter().map(|one| one.session));
-        let runs = changes.iter().filter_map(|one| self.run_of_request(&one.request));
-        let runs = runs.chain(told.runs.iter().map(|one| one.run));
-        let tasks = changes.iter().filter_map(|one| self.team_of_request(&one.request));
-        let tasks = tasks.chain(told.tasks.iter().map(|one| one.task));
-        // A deadline that passes now may need a session that was evicted.
-        let mut soon = self.catching_up.reached(self.clock.now());
-        soon.mono_ms = soon.mono_ms.saturating_add(LOAD_AHEAD_MS);
-        let due = self.board.due_teams(soon.mono_ms).into_iter().map(Subject::Team);
-        let due = due.chain(self.board.due(soon).into_iter().map(Subject::Session));
-        let wanted: Vec<Subject> = sessions
-            .map(Subject::Session)
-            .chain(runs.map(Subject::Run))
-            .chain(tasks.map(Subject::Team))
-            .chain(due)
-            .collect();
-        let mut loaded = Vec::new();
-        for subject in wanted {
-            self.load_if_missing(subject, &mut loaded);
-            for session in self.sessions_needed_for(subject) {
-                self.load_if_missing(Subject::Session(session), &mut loaded);
-            }
-        }
-        loaded
-    }
-
-    /// Returns the sessions that may get a command when this changes: a run may resume a session,
-    /// and a team may wake its members.
-    fn sessions_needed_for(&self, subject: Subject) -> Vec<SessionId> {
-        let of_task = |id: &TeamId| {
-            self.board.team(*id).map(team_requests::bound_sessions).unwrap_or_default()
-        };
-        match subject {
-            Subject::Run(id) => self.board.run(id).map(Run::resumable_sessions).unwrap_or_default(),
-            Subject::Team(id) => of_task(&id),
-            Subject::Session(id) => self.board.teams_of(id).iter().flat_map(of_task).collect(),
-        }
-    }
-
-    fn sessions_of_pair(&self, ask: &EngineRequest) -> Vec<SessionId> {
-        let EngineRequest::Team(ask) = ask else { return Vec::new() };
-        self.sessions_to_bind(ask)
-    }
-
-    fn team_of_request(&self, ask: &EngineRequest) -> Option<TeamId> {
-        let EngineRequest::Team(ask) = ask else { return None };
-        self.team_of_team_request(ask)
-    }
-
-    /// Loads a team and the sessions of its members, for a query.
-    pub(super) fn load_with_members(&mut self, id: TeamId) -> Vec<Subject> {
-        let mut loaded = Vec::new();
-        self.load_if_missing(Subject::Team(id), &mut loaded);
-        for session in self.sessions_needed_for(Subject::Team(id)) {
-            self.load_if_missing(Subject::Session(session), &mut loaded);
-        }
-        loaded
-    }
-
-    fn load_if_missing(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
-        let (held, stream) = match subject {
-            Subject::Session(id) => {
-                (self.board.session(id).is_some(), stream::session_stream_id(id))
-            }
-            Subject::Run(id) => (self.board.run(id).is_some(), stream::run_stream_id(id)),
-            Subject::Team(id) => (self.board.team(id).is_some(), stream::team_stream_id(id)),
-        };
-        if held {
-            return;
-        }
-        match self.load(&stream) {
-            Ok(_) => loaded.push(subject),
-            Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
-                self.unreadable.insert(stream.to_string(), why);
-            }
-            // There is nothing of this name, which the reply says.
-            Err(_) => {}
-        }
-    }
-
-    fn run_of_request(&self, ask: &EngineRequest) -> Option<RunId> {
-        match ask {
-            EngineRequest::RunCommand { run, .. } => self.resolve_run(run).ok(),
-            EngineRequest::OpenRun { .. }
-            | EngineRequest::RunRow { .. }
-            | EngineRequest::Graph { .. }
-            | EngineRequest::Runs { .. }
-            | EngineRequest::Team(_)
-            | EngineRequest::Open { .. }
-            | EngineRequest::SessionCommand { .. }
-            | EngineRequest::Report { .. }
-            | EngineRequest::ToolCall { .. }
-            | EngineRequest::SessionRow { .. }
-            | EngineRequest::Explain { .. }
-            | EngineRequest::List(_)
-            | EngineRequest::LiveLaunches
-            | EngineRequest::Status { .. }
-            | EngineRequest::Preview
-            | EngineRequest::Archive { .. } => None,
-        }
     }
 
     /// Begins a turn in which deadlines count up to the moment that was observed.

@@ -716,7 +716,7 @@ pub(crate) fn launch_mark(dir: &Path) -> String {
     dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Waits for time to pass, where there is no event to wait for.
+/// Waits for time to pass, where no event can be waited for.
 pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -13,7 +13,7 @@ use provost_core::{
     team::{
         Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageOffered,
         NewMessage, NewsWatermark, ProvostInvocation, Team, TeamActor, TeamCommand, TeamMember,
-        TeamRejection, TeamSpec, TeamWaitTarget, describe_not_finished,
+        TeamRejection, TeamSpec, TeamWaitTarget,
     },
     wait::WaitStatus,
 };
@@ -25,8 +25,9 @@ use super::{
     listing::{self, Listing, ListingExtent},
     owner::Owner,
     replies::{ambiguous, read_error},
+    team_refusals::{error_code, no_team, recorded_refusal, refused, refused_with_hint},
 };
-use crate::{audit_actor, board::BoardTransaction, hints, projection, report::check_name, stream};
+use crate::{audit_actor, board::BoardTransaction, projection, report::check_name, stream};
 
 /// The caller of a request about a team, as the socket proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -788,28 +789,6 @@ fn check_name_free(
     Ok(())
 }
 
-/// Returns the refusal that an event records.
-#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
-fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> Option<ApiError> {
-    match event {
-        Event::ContinuationRefused(refused) => {
-            let message = format!("{}: {}", refused.why.code(), refused.why);
-            let by = hints::actor_option(who);
-            let next = format!("provost loop status --task {}{by}", task.id.short());
-            Some(ApiError::new(ErrorCode::Refused, message).next(next))
-        }
-        Event::FinishRefused(refused) => {
-            let error = ApiError::new(ErrorCode::Refused, describe_not_finished(&refused.blockers));
-            let helps = refused.blockers.iter();
-            let helps = helps.filter_map(|one| hints::hint_for_blocker(task, who, one));
-            let error = helps.take(MAX_HINTS).fold(error, ApiError::next);
-            let by = hints::actor_option(who);
-            Some(error.next(format!("provost task show {}{by}", task.id.short())))
-        }
-        _ => None,
-    }
-}
-
 /// Returns the draft of a command, even if nothing is proposed.
 fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Option<DraftRow> {
     let TeamCommand::Draft { from, dry_run } = command else { return None };
@@ -820,93 +799,6 @@ fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Opt
 
 /// The maximum number of candidate teams that are examined for a session.
 const MAX_CANDIDATES: usize = 100;
-
-/// The maximum number of suggested commands.
-const MAX_HINTS: usize = 3;
-
-fn no_team(text: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\""))
-        .next("provost task ls")
-}
-
-fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
-    ApiError::new(error_code(why), why.to_string())
-        .next(format!("provost task show {}", id.short()))
-}
-
-/// Like [`refused`], with the command that helps the caller.
-fn refused_with_hint(
-    why: &TeamRejection,
-    id: TeamId,
-    who: &TeamActor,
-    command: &TeamCommand,
-) -> ApiError {
-    ApiError::new(error_code(why), why.to_string())
-        .next(hints::hint_after_refusal(id, who, command, why))
-}
-
-fn error_code(why: &TeamRejection) -> ErrorCode {
-    match why {
-        TeamRejection::NoMember { .. }
-        | TeamRejection::NoMessage(_)
-        | TeamRejection::NoCriterion(_)
-        | TeamRejection::NoSuchEvidence(_) => ErrorCode::NotFound,
-        TeamRejection::NotForRole { .. }
-        | TeamRejection::RecordNotAllowed { .. }
-        | TeamRejection::ReviewerChooses
-        | TeamRejection::OperatorsLoop(_)
-        | TeamRejection::NotGranted(_)
-        | TeamRejection::NotRecipient(_) => ErrorCode::Forbidden,
-        TeamRejection::TooLong(_)
-        | TeamRejection::BadName(_)
-        | TeamRejection::NameReserved(_)
-        | TeamRejection::BadTemplate(_)
-        | TeamRejection::BadFiles(_)
-        | TeamRejection::NoPictures
-        | TeamRejection::OtherPictures
-        | TeamRejection::EvidenceMismatch(_)
-        | TeamRejection::TextTooShort(_)
-        | TeamRejection::Insufficient(_) => ErrorCode::BadRequest,
-        TeamRejection::NothingNew
-        | TeamRejection::TeamOver(_)
-        | TeamRejection::KindNotAllowed(_)
-        | TeamRejection::OperatorConsents
-        | TeamRejection::NoSuchCommand(_)
-        | TeamRejection::NeedsConsent(_)
-        | TeamRejection::DeniedCommand { .. }
-        | TeamRejection::NotAcknowledged(_)
-        | TeamRejection::NoMove(_)
-        | TeamRejection::NameTaken(_)
-        | TeamRejection::SessionTaken
-        | TeamRejection::InboxFull(..)
-        | TeamRejection::MessageIs { .. }
-        | TeamRejection::StaleLease(_)
-        | TeamRejection::NoLease { .. }
-        | TeamRejection::KeyTaken(_)
-        | TeamRejection::NoWorker(_)
-        | TeamRejection::IllegalJudgement { .. }
-        | TeamRejection::TooManyCriteria(_)
-        | TeamRejection::NothingToCheck
-        | TeamRejection::NoWorkToCheck
-        | TeamRejection::NoLoop
-        | TeamRejection::LoopRuns(_)
-        | TeamRejection::OtherIteration { .. }
-        | TeamRejection::Blocked(_)
-        | TeamRejection::StaleRevision { .. }
-        | TeamRejection::NotReady(_)
-        | TeamRejection::WorkerFirst
-        | TeamRejection::AlreadyProposed(_)
-        | TeamRejection::ProposalsMissing
-        | TeamRejection::OwnProposal
-        | TeamRejection::OperatorAllows(_)
-        | TeamRejection::MessagesOpen { .. }
-        | TeamRejection::HandoverToSelf(_)
-        | TeamRejection::BeingAudited
-        | TeamRejection::NotPaused
-        | TeamRejection::NoSession(_)
-        | TeamRejection::SessionRejected { .. } => ErrorCode::Refused,
-    }
-}
 
 /// Returns the sessions that may get a command when a team changes.
 pub(super) fn bound_sessions(task: &Team) -> Vec<SessionId> {

@@ -1,4 +1,4 @@
-//! Finding a project, and errors where there is none.
+//! Finding a project, and errors where none exists.
 
 use std::fs;
 

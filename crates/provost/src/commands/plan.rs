@@ -26,7 +26,7 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(context: &Context, args: PlanArgs) -> CliResult {
     let opening = RunArgs::for_plan(args.common);
-    let run::Opened { reply, row, since } =
+    let run::OpenedRun { reply, row, since } =
         run::open(context, opening.request()?, &opening.key(context))?;
     if opening.is_detached() {
         return run::show_opened(context, reply, &row);

@@ -109,7 +109,7 @@ impl DaemonListener {
     }
 
     /// Frees a descriptor for a connection that could not be accepted. Connections without a
-    /// request are closed first. If there are none, it waits a moment for a busy one to finish.
+    /// request are closed first. If none exist, it waits a moment for a busy one to finish.
     async fn free_descriptor(&mut self) {
         let shed = self.connections.close_oldest_idle();
         if self.reserved.is_empty() && !shed {

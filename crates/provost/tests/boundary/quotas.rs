@@ -237,6 +237,6 @@ open(my $done, '>', 'posted'); close $done;
         home.root().join("posted").exists().then_some(())
     });
     let said = fs::read_to_string(home.root().join("said")).unwrap();
-    assert_eq!(said.matches("64 MiB as long as the daemon runs").count(), 1, "{said}");
+    assert_eq!(said.matches("64 MiB of requests per daemon run").count(), 1, "{said}");
     home.wait_state(&id, |row| row["sealed"] == true);
 }

@@ -370,7 +370,7 @@ fn f2_18_stranger_comment_does_not_reach_agent() {
     let instruction = attempts[attempts.len() - 1]["data"]["instruction"].as_str().unwrap();
     assert!(instruction.contains("> Say more.\\u{202e}\n> \\u{200b}Please."), "{instruction}");
     let shown = forge.home.provost(&["status", &id]).ok().stdout.clone();
-    assert!(shown.contains("2 comments of people without write access"), "{shown}");
+    assert!(shown.contains("2 comments of users without write access"), "{shown}");
     forge.home.provost(&["cancel", &id]).ok();
     forge.home.wait_state(&id, |row| row["sealed"] == true);
 }

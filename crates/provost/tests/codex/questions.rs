@@ -261,7 +261,9 @@ fn e14_unknown_request_gets_an_error() {
         asked.iter().filter(|said| said["method"] == "currentTime/read").collect();
     assert_eq!(asked.len(), 1, "it was asked");
     assert_eq!(
-        LaunchJournal::read(&stage, &id, 1).keys_containing("currentTime/read is not known").len(),
+        LaunchJournal::read(&stage, &id, 1)
+            .keys_containing("unknown method currentTime/read")
+            .len(),
         1,
         "and answered once"
     );

@@ -167,7 +167,7 @@ fn late_bound_codex_gets_commands_instead_of_tools() {
     assert_eq!((&how["can_push"], &how["acts"]), (&json!(true), &json!("commands")), "{how}");
     assert!(how["note"].as_str().unwrap().contains("no member tools"), "{how}");
     stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
-    assert_eq!(stage.count_turns_with("You are hand, a worker of the task"), 1);
+    assert_eq!(stage.count_turns_with("You are hand, a worker of the team"), 1);
     assert_eq!(stage.count_turns_with("use the commands below"), 1);
     let shown = stage.provost(&["task", "show", "limits"]).ok().stdout.clone();
     assert!(shown.contains("acts by commands"), "{shown}");

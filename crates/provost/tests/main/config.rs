@@ -86,7 +86,7 @@ fn unknown_agent_suggests_the_nearest() {
     };
     assert!(message("codx").contains("did you mean \"codex\"?"));
     assert!(message("helpr").contains("did you mean \"helper\"?"));
-    assert!(message("zzz").contains("there are \"codex\", \"helper\""));
+    assert!(message("zzz").contains("known agents: \"codex\", \"helper\""));
     world.assert_untouched();
 }
 

@@ -174,7 +174,7 @@ fn agent_killing_its_holder_is_not_the_operator() {
     let codes = fs::read_to_string(stage.file("codes")).unwrap();
     let said = fs::read_to_string(stage.file("said")).unwrap();
     assert_eq!(codes, "4\n4\n", "{said}");
-    assert!(said.contains("only report") && said.contains("below it"), "{said}");
+    assert!(said.contains("only report") && said.contains("that the daemon started"), "{said}");
     assert_eq!(stage.status(&other)["state"], "working");
     // The operator's process is older than that launch, or asks after it is gone.
     stage.home.provost(&["cancel", &other]).ok();

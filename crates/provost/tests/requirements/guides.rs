@@ -54,10 +54,7 @@ fn skills_install_once_and_remove_only_ours() {
     assert!(fs::exists(&review).unwrap(), "all or nothing");
     // A skill that the user edited stays, and does not keep the other from being removed.
     let refused = run(&to("remove"));
-    assert!(
-        refused.assert_code(4).stdout.contains("provost-managing stays as it is"),
-        "{refused:?}"
-    );
+    assert!(refused.assert_code(4).stdout.contains("provost-managing is kept"), "{refused:?}");
     assert!(refused.stdout.contains("provost-review removed"), "{refused:?}");
     assert!(fs::exists(&managing).unwrap() && !fs::exists(&review).unwrap());
     fs::write(&managing, text).unwrap();

@@ -90,9 +90,10 @@ impl Sim {
                 let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.leg));
                 self.ran(&as_session(key), &what)?.map(|uncertain| run::RunCommand::HookFinished {
                     key: *hook,
-                    end: match uncertain {
-                        true => HookEnd::Uncertain("power".to_owned()),
-                        false => HookEnd::Exit(0),
+                    end: if uncertain {
+                        HookEnd::Uncertain("power".to_owned())
+                    } else {
+                        HookEnd::Exit(0)
                     },
                 })
             }
@@ -115,12 +116,11 @@ impl Sim {
 
     fn take_head(&mut self, session: SessionId) -> run::RunCommand {
         let names = [24, session_no(session)];
-        match !self.faults.calm && Rng::from_names(self.seed, &names).percent(3) {
-            true => run::RunCommand::CommitFailed { session, reason: "index.lock".to_owned() },
-            false => {
-                let (head, caveats) = (self.world.take_snapshot(session), Default::default());
-                run::RunCommand::CommitRecorded { session, head, caveats }
-            }
+        if !self.faults.calm && Rng::from_names(self.seed, &names).percent(3) {
+            run::RunCommand::CommitFailed { session, reason: "index.lock".to_owned() }
+        } else {
+            let (head, caveats) = (self.world.take_snapshot(session), Default::default());
+            run::RunCommand::CommitRecorded { session, head, caveats }
         }
     }
 
@@ -241,9 +241,10 @@ impl Sim {
         match event {
             run::Event::PullRequestObserved(seen) => {
                 self.polls += 1;
-                match self.forge.may_show(self.polls - 1, &seen.state) {
-                    true => Ok(()),
-                    false => Err("a pull request was seen as it was at another look".to_owned()),
+                if self.forge.may_show(self.polls - 1, &seen.state) {
+                    Ok(())
+                } else {
+                    Err("a pull request was seen as it was at another look".to_owned())
                 }
             }
             run::Event::StageEntered(entered)
@@ -287,9 +288,10 @@ impl Sim {
             });
             !green
         });
-        match unproved.is_none() && checked {
-            true => Ok(()),
-            false => Err(format!("a run succeeded on {tree:?}, which {unproved:?} did not prove")),
+        if unproved.is_none() && checked {
+            Ok(())
+        } else {
+            Err(format!("a run succeeded on {tree:?}, which {unproved:?} did not prove"))
         }
     }
 
@@ -337,12 +339,11 @@ impl Sim {
             Some((live.id, request.id, request.revision, plain))
         });
         let Some((id, request, revision, plain)) = asking else { return };
-        match plain {
-            true => self.do_session_action(id, crate::script::UserAction::AnswerOpen),
-            false => {
-                let reply = RequestReply::Text("so it is".to_owned());
-                self.ask(id, SessionCommand::Answer { request, revision, reply });
-            }
+        if plain {
+            self.do_session_action(id, crate::script::UserAction::AnswerOpen)
+        } else {
+            let reply = RequestReply::Text("so it is".to_owned());
+            self.ask(id, SessionCommand::Answer { request, revision, reply });
         }
     }
 

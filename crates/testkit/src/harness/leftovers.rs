@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 8;
 /// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
 
-/// Describes the leftovers of one test's home; empty if there are none.
+/// Describes the leftovers of one test's home; empty if none exist.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let state = LeftoverWalk::through(root, &mut found);

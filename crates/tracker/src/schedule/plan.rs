@@ -209,7 +209,7 @@ impl<'a> FreeSlots<'a> {
         slots
     }
 
-    /// Takes a slot for an issue, or returns why there is none.
+    /// Takes a slot for an issue, or returns why none is free.
     fn take_slot(&mut self, issue: &Issue) -> Option<HoldReason> {
         if self.free == 0 {
             return Some(HoldReason::NoSlot);

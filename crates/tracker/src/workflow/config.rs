@@ -316,7 +316,8 @@ mod tests {
         let (_, warnings) =
             read("tracker: {kind: file, provider: {x: 1}}\nserver: {port: 1}\nagent: {y: 2}")
                 .unwrap();
-        let keys: Vec<&str> = warnings.iter().map(|told| told.split(' ').next().unwrap()).collect();
+        let keys: Vec<&str> =
+            warnings.iter().map(|warning| warning.split(' ').nth(2).unwrap()).collect();
         assert_eq!(keys, ["agent.y", "server", "tracker.provider.x"]);
     }
 

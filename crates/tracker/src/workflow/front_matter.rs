@@ -10,7 +10,7 @@ const FENCE: &str = "---";
 /// The two parts of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarkdownParts {
-    /// Empty if there is no front matter.
+    /// Empty without front matter.
     pub front: Map<String, Value>,
     /// The rest, trimmed.
     pub body: String,

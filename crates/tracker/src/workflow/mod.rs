@@ -27,7 +27,7 @@ pub struct WorkflowFile {
     pub warnings: Vec<String>,
 }
 
-/// Why there is no workflow, or no instruction. Each variant has a class name in the specification.
+/// Why the workflow or its instruction cannot be used. Each variant has a class name in the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the workflow {path}: {why}")]

@@ -46,7 +46,7 @@ pub enum ScreenKind {
     Composer,
     /// The same, with unsent text in the composer.
     Draft,
-    /// None of these: Codex is starting, another program has the terminal, or there is none.
+    /// None of these: Codex is starting, another program has the terminal, or no program has it.
     Nothing,
 }
 

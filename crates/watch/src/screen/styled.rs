@@ -15,7 +15,7 @@ pub fn parse_styles(captured: &[String]) -> Vec<StyledLine> {
     captured.iter().map(|line| characters(line)).collect()
 }
 
-/// Returns the unsent text in Codex's composer, or None if there is no composer.
+/// Returns the unsent text in Codex's composer, or None without a composer.
 pub fn draft_text(painted: &[StyledLine]) -> Option<String> {
     let plain: Vec<String> = painted.iter().map(text).collect();
     let row = composer(&plain).or_else(|| bare_composer(&plain))?;

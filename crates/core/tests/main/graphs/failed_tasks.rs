@@ -52,7 +52,7 @@ fn refuted_task_is_retried_by_another_agent() {
     bench.end_session(first);
     assert_eq!(cause(&bench, first), Some(lifecycle::Cause::Verification));
     assert_ne!(bench.live_session(), first);
-    assert!(bench.instruction().contains("## Report of the previous agent of its work"));
+    assert!(bench.instruction().contains("## Report of the previous agent"));
     assert!(bench.instruction().starts_with("Do the task below"));
     assert_eq!(bench.task("a").retries, 1);
 }

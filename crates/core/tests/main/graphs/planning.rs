@@ -201,7 +201,7 @@ fn e2_invalid_plan_edit_is_returned_once() {
     bench.finish_session("old", plan_result(&two_task_plan()));
     let cycle = json!([{"op": "depend", "id": "a", "on": "b"}]);
     bench.finish_session("old", accepting_review(&cycle));
-    assert!(bench.instruction().contains("edit number 1 cannot be made"));
+    assert!(bench.instruction().contains("edit number 1 cannot be applied"));
     bench.finish_session("old", accepting_review(&cycle));
     assert_eq!(
         (bench.ending(), bench.outcome().cause),

@@ -184,7 +184,7 @@ fn r18_hand_over_is_recorded_and_explained() {
     assert_ne!(bench.focus_task("b").live_session(), first);
     let told = bench.instruction().to_owned();
     assert!(told.starts_with("Do the task below"), "{told}");
-    assert!(told.contains("## Report of the previous agent of its work\n\nso"), "{told}");
+    assert!(told.contains("## Report of the previous agent\n\nso"), "{told}");
     bench.finish_work("b1").integrate_task("b").land("b1");
     assert_eq!(bench.ending(), provost_core::run::RunEnding::Succeeded);
 }

@@ -117,7 +117,7 @@ fn new_thread_starts_with_worker_onboarding() {
     let (key, text) = queued(&bench).pop().expect("its instruction waits");
     assert_eq!((key.as_str(), desk.message_status(no).as_str()), ("instruction-2", "offered"));
     let parts = [
-        "You are hand, a worker of the task",
+        "You are hand, a worker of the team",
         "One instruction at a time",
         "provost_task_send",
         "new conversation",

@@ -119,7 +119,7 @@ fn late_member_is_onboarded_once_with_commands() {
     };
     assert_eq!((only.kind, only.trust), (TeamMessageKind::Instruction, MessageTrust::Instructs));
     assert_eq!(only.from, TeamActor::Provost);
-    for part in ["limit how often each caller may call", "as a turn", "provost send --task"] {
+    for part in ["limit how often each caller may call", "as turns", "provost send --task"] {
         assert!(only.text.contains(part), "{part}: {}", only.text);
     }
     assert!(!only.text.contains("provost_task_"), "{}", only.text);

@@ -43,7 +43,7 @@ impl JournalSource {
         self.reader.is_some() || self.dir.join(JOURNAL).exists()
     }
 
-    /// Returns the next frame; `None` if there is none yet, or no journal (yet).
+    /// Returns the next frame; `None` if none exists yet, or no journal (yet).
     pub(super) fn next(&mut self) -> Result<Option<JournalFrame>, ApiError> {
         if self.reader.is_none() {
             self.reader = open(&self.dir.join(JOURNAL))?;

@@ -74,7 +74,7 @@ pub(super) fn parse_previous(text: &str) -> Result<PreviousAttempt, ApiError> {
     Ok(PreviousAttempt { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
 }
 
-/// A state that was reached is not a failure, unless proof was asked for and there is none.
+/// A state that was reached is not a failure, unless proof was asked for and it is missing.
 fn exit_code(seen: &WatchResult, asked: &WatchOptions) -> u8 {
     let Some(conclusion) = &seen.conclusion else { return 0 };
     match (conclusion.ending, conclusion.reached) {

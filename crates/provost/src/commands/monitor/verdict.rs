@@ -37,7 +37,7 @@ pub(super) fn needs_proof(stand: &WatchStatus, until: Option<AwaitedState<'_>>) 
     ) || until.is_some_and(|until| until.is_reached())
 }
 
-/// Returns the conclusion, or None while it continues. Without a workflow there is no verdict.
+/// Returns the conclusion, or None while it continues. A verdict needs a workflow.
 pub(super) fn conclude(
     stand: &WatchStatus,
     verdict: Option<&VerifierVerdict>,

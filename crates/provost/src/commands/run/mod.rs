@@ -173,7 +173,7 @@ impl RunArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &RunArgs) -> CliResult {
-    let Opened { reply, row, since } = open(context, args.request()?, &args.key(context))?;
+    let OpenedRun { reply, row, since } = open(context, args.request()?, &args.key(context))?;
     if args.is_detached() {
         show_opened(context, reply, &row)
     } else {
@@ -182,7 +182,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> CliResult {
 }
 
 /// A run that was opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedRun {
     /// The daemon's answer.
     pub(crate) reply: Value,
     /// The row in it.
@@ -192,7 +192,11 @@ pub(crate) struct Opened {
 }
 
 /// Opens a run, or finds the one that was opened under this key before.
-pub(crate) fn open(context: &Context, wish: RunRequest<'_>, key: &str) -> Result<Opened, ApiError> {
+pub(crate) fn open(
+    context: &Context,
+    wish: RunRequest<'_>,
+    key: &str,
+) -> Result<OpenedRun, ApiError> {
     let id = clock::new_id();
     let mut spec = spec::build(context, wish, id)?;
     let client = context.daemon()?;
@@ -207,7 +211,7 @@ pub(crate) fn open(context: &Context, wish: RunRequest<'_>, key: &str) -> Result
         .map_err(|why| usage(format!("cannot parse the daemon's reply: {why}")))?
         .run;
     let since = if row.id == id.to_string() { newest } else { 0 };
-    Ok(Opened { reply, row, since })
+    Ok(OpenedRun { reply, row, since })
 }
 
 pub(crate) fn show_opened(context: &Context, reply: Value, row: &RunRow) -> CliResult {

@@ -242,7 +242,7 @@ fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
     format!("task/{kind}/{}:{member}", member.len())
 }
 
-/// Returns the caller's next message, and waits for one if there is none. An empty result is not an error.
+/// Returns the caller's next message, and waits for one if none exists. An empty result is not an error.
 pub(super) async fn next(
     State(daemon): State<DaemonServer>,
     Path(task): Path<String>,

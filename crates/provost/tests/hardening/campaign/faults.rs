@@ -183,7 +183,7 @@ impl FaultInjector {
 
     /// Whether a process of a job was killed; for a run, including those of its sessions.
     pub(super) fn has_hit(&self, job: &CampaignJob, rows: &BTreeMap<String, Value>) -> bool {
-        let sessions = rows.get(&job.id).filter(|_| job.kind == JobKind::Run);
+        let sessions = if job.kind == JobKind::Run { rows.get(&job.id) } else { None };
         let sessions = sessions.and_then(|row| row["sessions"].as_array().cloned());
         let sessions = sessions.unwrap_or_default();
         let mut ids = sessions.iter().filter_map(|row| row["id"].as_str()).chain([&*job.id]);

@@ -49,7 +49,7 @@ fn malformed_report_is_refused_and_not_recorded() {
         ("{\"launch\":\"nonsense\",\"token\":\"t\",\"claim\":\"completed\"}".to_owned(), "launch"),
         (
             format!("{{{session},\"claim\":\"completed\",\"text\":\"{}\"}}", "x".repeat(600 << 10)),
-            "at most",
+            "the limit is",
         ),
         (
             format!("{{{session},\"claim\":\"completed\",\"text\":\"{}\"}}", "x".repeat(9 << 20)),

@@ -114,7 +114,7 @@ fn d2_message_of_dead_consumer_is_redelivered() {
     assert_eq!((&third["no"], &third["redelivered"]), (&offered["no"], &json!(true)));
     let late = desk.ack("hand", &again);
     assert!(
-        late.assert_code(4).json()["error"]["message"].as_str().unwrap().contains("somebody else")
+        late.assert_code(4).json()["error"]["message"].as_str().unwrap().contains("offered again")
     );
     desk.ack("hand", &third).ok();
     assert_eq!(desk.take_next("hand", &[]), Value::Null);

@@ -85,7 +85,7 @@ fn late_bound_session_gets_onboarding_and_tools() {
     assert_eq!(arm["communication"]["can_push"], true, "{arm}");
     let got = eventually("the onboarding message", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
-        got.contains("You are arm, a worker of the task").then_some(got)
+        got.contains("You are arm, a worker of the team").then_some(got)
     });
     assert!(got.contains("limit how often each caller may call"), "{got}");
     desk.provost(&["send", "--to", "arm", "Count them.", "--task", "limits"]).ok();
@@ -107,7 +107,7 @@ fn bound_plain_command_pulls_messages() {
     assert_eq!((&how["receive"], &how["acts"]), (&json!("asks"), &json!("commands")));
     let command = how["receive_command"].as_str().unwrap();
     assert!(command.contains("--as arm"), "{command}");
-    assert!(desk.stdout_of(&["status", &session]).contains("asks for its messages"));
+    assert!(desk.stdout_of(&["status", &session]).contains("polls for its messages"));
 }
 
 /// Answers one instruction, and reads no further input.

@@ -117,7 +117,10 @@ fn separate_review_is_attested_by_reviewer() {
     let review = ["manager", "epilogue", "separate-review", "--evidence", "I looked at all of it"];
     for who in ["hand", "boss"] {
         let refused = desk.act_as(who, &review);
-        assert!(refused.assert_code(4).stdout.contains("a reviewer does"), "{refused:?}");
+        assert!(
+            refused.assert_code(4).stdout.contains("only a reviewer can record"),
+            "{refused:?}"
+        );
     }
     desk.act_as("eye", &review).ok();
     assert_eq!(desk.show_task()["blockers"], json!([]));

@@ -1,0 +1,89 @@
+//! Folds the end of a turn: its result, its error, or the usage limit that ended it.
+
+use super::super::{
+    attempt::{Claim, ClaimSource},
+    control::Compaction,
+    event::TurnEnded,
+    launch::TurnEnd,
+    state::{DeliveryStatus, LimitWait, Session},
+};
+use crate::{
+    ids::{LaunchId, text_jitter_ms},
+    lifecycle::ClaimKind,
+    time::Moment,
+};
+
+impl Session {
+    pub(super) fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
+        self.record_heard(e.launch, at, e.cursor);
+        self.usage.add(e.usage.unwrap_or_default());
+        // Messages that could not be typed before can be retried.
+        self.messages.iter_mut().for_each(|message| {
+            message.unproved = None;
+            if message.fate != DeliveryStatus::Queued {
+                message.text.clear();
+            }
+        });
+        // An agent without instructions has nothing left to do after its turn.
+        let takes_more = self.spec.agent.driver.has_protocol();
+        self.update_launch(e.launch, |launch| {
+            launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
+            launch.watch.turned = Some(at);
+            launch.watch.approved = None;
+            launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
+        });
+        let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
+        // The result of a compaction says nothing about the work. A turn that was open before it is not
+        // part of it.
+        let own = |asked: &Compaction| asked.launch == e.launch && asked.turn;
+        let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
+        if !current || compacted || self.attempt().is_sealed() {
+            return;
+        }
+        self.attempt_mut().record_turn_end(e);
+        match &e.end {
+            TurnEnd::Ok => self.expect_own_turn(e.launch, at),
+            TurnEnd::Interrupted => {
+                // An interrupted turn is unfinished: the user who interrupted it decides how to
+                // continue.
+                self.attempt_mut().held = true;
+                self.expect_queued_turn(at);
+            }
+            TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
+            TurnEnd::Limited { detail, .. }
+                if self.attempt().limit_waits >= self.spec.bounds.limit_waits =>
+            {
+                self.take_turn_error(e.launch, detail, at);
+            }
+            TurnEnd::Limited { until_ms, detail } => self.wait_for_limit(*until_ms, detail, at),
+        }
+    }
+
+    fn take_turn_error(&mut self, launch: LaunchId, text: &str, at: Moment) {
+        self.attempt_mut().claim = Some(Claim {
+            kind: ClaimKind::Failed,
+            source: ClaimSource::TurnError,
+            text: Some(text.to_owned()),
+            launch: Some(launch),
+            at,
+        });
+    }
+
+    /// Waits for the account's usage limit. The limit is not a claim about the work: the turn continues
+    /// when it has passed.
+    fn wait_for_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
+        let bounds = &self.spec.bounds;
+        let wait = match until_ms {
+            Some(until) => until.saturating_sub(u64::try_from(at.wall_ms).unwrap_or(0)),
+            None => bounds.limit_wait_ms,
+        };
+        let jitter = match &self.spec.agent.carried.account {
+            Some(account) => text_jitter_ms(account, bounds.limit_jitter_ms),
+            None => self.id.jitter_ms(bounds.limit_jitter_ms),
+        };
+        let until_mono_ms = at.mono_ms.saturating_add(wait).saturating_add(jitter);
+        self.attempt_mut().limit_waits += 1;
+        self.limited = Some(LimitWait { detail: detail.to_owned(), since: at, until_mono_ms });
+        self.expect_turn(at);
+    }
+}
