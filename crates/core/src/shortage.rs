@@ -104,16 +104,16 @@ impl Shortage {
         Some(Shortage::new(resource, detail))
     }
 
-    /// Classifies the text of an error with its causes. Its first line is Provost's own; those behind it were printed by
-    /// git, see [`Shortage::from_git`].
+    /// Classifies the text of an error with its causes. Its first line is Provost's own; those behind it were printed
+    /// by git, see [`Shortage::from_git`].
     pub fn from_text(text: &str) -> Option<Shortage> {
         let (first, printed) = text.split_once('\n').unwrap_or((text, ""));
         let resource = cause(first).or_else(|| printed.lines().find_map(git_cause))?;
         Some(Shortage::new(resource, text))
     }
 
-    /// Classifies what git printed. Only its own messages count: among the other lines are names of files, which may read
-    /// like anything.
+    /// Classifies what git printed. Only its own messages count: among the other lines are names of files, which may
+    /// read like anything.
     pub fn from_git(stderr: &str) -> Option<Shortage> {
         let resource = stderr.lines().find_map(git_cause)?;
         Some(Shortage::new(resource, stderr))

@@ -1,8 +1,8 @@
 //! The board: every open session, run and team, in memory, with one owner.
 //!
-//! A [`BoardTransaction`] collects decisions against drafts. [`BoardTransaction::stage`] returns the batch for the ledger.
-//! Only with the ledger's [`CommittedBatch`] can [`Board::commit`] apply the drafts, and only then are
-//! there effects.
+//! A [`BoardTransaction`] collects decisions against drafts. [`BoardTransaction::stage`] returns the batch for the
+//! ledger. Only with the ledger's [`CommittedBatch`] can [`Board::commit`] apply the drafts, and only then are there
+//! effects.
 
 mod teams;
 mod tool_calls;
@@ -91,7 +91,7 @@ struct SessionDraft {
     session: Session,
     expected: u64,
     events: Vec<DraftedEvent>,
-    /// The effects that met a shortage while they were not owed.
+    /// The effects that met a shortage while they were not pending.
     missed: BTreeSet<EffectKey>,
 }
 
@@ -554,8 +554,8 @@ impl BoardTransaction<'_> {
         ))
     }
 
-    /// Notes that an effect met a shortage while it was not owed. If it is owed again in the same commit, nothing else says
-    /// that nobody is at it any more.
+    /// Records that an effect met a shortage while it was not pending. If it becomes pending again in the same commit,
+    /// nothing else shows that no task carries it out.
     fn note_missed(&mut self, id: SessionId, command: &SessionCommand) {
         if let (SessionCommand::EffectShortage { effect, .. }, Some(draft)) =
             (command, self.drafts.get_mut(&id))

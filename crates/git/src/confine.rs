@@ -2,7 +2,7 @@
 //!
 //! A Landlock rule on execution applies to the thread that starts git and to everything that git
 //! starts. It is the second line of defence: the repository's configuration is not read in the
-//! first place (see [`crate::apart`]), so no program is named.
+//! first place (see [`crate::isolated_repo`]), so no program is named.
 //!
 //! Limits: a kernel without Landlock enforces nothing, and a git that is a script is not limited.
 //! The dynamic loader must be executable, and can load a file that is not.

@@ -1,6 +1,6 @@
 //! Settings and variables that disable dangerous features in every git call.
 //!
-//! Calls that work on a repository read none of its configuration files (see [`crate::apart`]). A
+//! Calls that work on a repository read none of its configuration files (see [`crate::isolated_repo`]). A
 //! few calls must: to find the repository, and to list its settings as data. The settings below are
 //! passed to all of them through `GIT_CONFIG_COUNT`. It overrides every file, reaches git's own
 //! children, and unlike `-c` supports names that contain `=`.

@@ -78,7 +78,7 @@ fn refused_overwrite(answer: &GitOutput) -> bool {
 }
 
 /// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
-/// nothing else stands in the way of the move.
+/// nothing else blocks the move.
 fn finish_move(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<bool, Error> {
     let changes = changes(checkout, between)?;
     let recorded = entries(checkout)?;
@@ -167,8 +167,8 @@ fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, TreeEntry>, Error> {
     answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Whether a call that was cut off wrote a file, and it holds the beginning of what the commit has there. Git makes such
-/// a file anew, so one that the user changed in place or later is not taken for it.
+/// Whether a call that was cut off wrote a file, and it holds the beginning of what the commit has there. Git makes
+/// such a file anew, so one that the user changed in place or later is not taken for it.
 fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
     let file = checkout.top().join(path.as_path());
     if !checkout.git().can_have_left(&file)? {

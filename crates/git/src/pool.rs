@@ -190,8 +190,9 @@ impl<'a> SlotJob<'a> {
         Ok(self.checkout(false))
     }
 
-    /// Removes the registration of the slot, then its directory. In this order a discard that is interrupted or runs out
-    /// of a resource leaves nothing in the repository, only a directory of the pool. Links are removed, not followed.
+    /// Removes the registration of the slot, then its directory. In this order a discard that is interrupted or runs
+    /// out of a resource leaves nothing in the repository, only a directory of the pool. Links are removed, not
+    /// followed.
     fn discard(&self) -> Result<(), Error> {
         if let Some(git_dir) = registry::git_dir_of(&self.shared, &self.path)? {
             fs::remove_dir_all(&git_dir).map_err(command::Error::file(&git_dir))?;

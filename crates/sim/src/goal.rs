@@ -74,7 +74,8 @@ pub(crate) fn scenario_number(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
 
-/// Whether the agents of a story's run work without trouble and people let them, so that it lands more often than others.
+/// Whether the agents of a story's run work without trouble and people let them, so that it lands more often than
+/// others.
 fn is_smooth(seed: u64) -> bool {
     Rng::from_names(seed, &[38]).percent(30)
 }
@@ -167,13 +168,13 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
     }
 }
 
-/// What lands without trouble is mostly a pull request, so that some are looked at again and again.
+/// Scenarios without trouble mostly land as a pull request, so that some are polled repeatedly.
 fn modes_of_landing(seed: u64) -> &'static [LandMode] {
     use LandMode::{Branch, Merge, Pr};
     if is_smooth(seed) { &[Branch, Merge, Pr, Pr, Pr] } else { &[Branch, Merge, Pr] }
 }
 
-/// In a calm story there is nobody to agree to commands of agents, so the rules allow them.
+/// In a calm scenario no user approves commands of agents, so the rules allow them.
 fn policy(faults: &Faults) -> Policy {
     let matches = Matcher::Command(vec!["own".to_owned()]);
     let allow = faults.calm.then_some(PolicyRule { decision: RuleDecision::Allow, matches });

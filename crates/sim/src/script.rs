@@ -48,7 +48,7 @@ pub(crate) enum AgentAction {
     Show(ScreenEntry),
     /// A turn that it begins by itself.
     BeginOwnTurn(String),
-    /// Its process is stopped, as by a terminal's ctrl-Z, or goes on.
+    /// Its process is suspended, as by Ctrl-Z in a terminal, or continued.
     Suspend(bool),
     /// Waits for an answer.
     AwaitAnswer,

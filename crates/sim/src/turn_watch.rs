@@ -42,8 +42,8 @@ impl TurnWatch {
         Ok(())
     }
 
-    /// A turn is the agent's work, whoever began it: meanwhile it is neither sealed, nor asked for a result, nor ended
-    /// for having none. The same while the next turn of a goal is due.
+    /// A turn is the agent's work, also one that it began by itself. Meanwhile, and while the next turn of a goal is
+    /// due, the attempt is neither sealed, nor asked for a result, nor ended for lack of one.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
     fn own_turns_are_work(&self, before: &Session, event: &Event) -> Result<(), String> {
         let attempt = before.attempt();
@@ -68,8 +68,8 @@ impl TurnWatch {
         Ok(())
     }
 
-    /// A message that the agent's program refuses because of a turn is not the agent's failure, and ends nothing until it
-    /// was refused again and again.
+    /// A message that the agent's program refuses because of a turn is not the agent's failure, and ends nothing
+    /// until it was refused again and again.
     fn refusals_fail_nothing(
         &self,
         before: &Session,

@@ -258,7 +258,7 @@ impl SimWorld {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draw_names(launch));
         let now = self.now_ms;
-        // Of a certain story with a plan only these are told in a certain order.
+        // In a deterministic scenario with a plan, only these messages arrive in a fixed order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
         let heard = if self.is_deterministic_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };

@@ -2,6 +2,7 @@
 
 mod files;
 mod requirements;
+mod wording;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -25,6 +26,7 @@ pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
     let mut checks: Vec<(&str, LintCheck)> = vec![
         ("files", files::check),
         ("requirements", requirements::check),
+        ("wording", wording::check),
         ("format", format),
         ("clippy with test features", clippy_with_test_features),
     ];

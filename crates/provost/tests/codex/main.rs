@@ -1,7 +1,6 @@
 //! The real binary with the real Codex, which uses a scripted model on loopback.
 //!
-//! Each test is named after the requirement it covers. `docs/codex-tests.md` lists which tests also run on the oldest
-//! supported Codex, and where a stand-in replaces Codex.
+//! Each test is named after the requirement it covers.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 

@@ -207,8 +207,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Now and then a run is cancelled while a worktree is moved for it. Drawn apart, so that all other stories are as they
-    /// were.
+    /// Now and then a run is cancelled while a worktree is moved for it. Drawn apart, so that all other stories are
+    /// as they were.
     fn cancel_on_the_way(&mut self, run: RunId) {
         let cancelled = Rng::from_names(self.seed, &[26, self.steps]).percent(8);
         if self.faults.users && cancelled {
@@ -216,8 +216,8 @@ impl Sim {
         }
     }
 
-    /// A look at a pull request that is told once more, after newer ones. Drawn apart, so that all other stories are as
-    /// they were.
+    /// Repeats an observation of a pull request after newer ones. It has its own random source, so that all other
+    /// scenarios stay the same.
     pub(super) fn late_look(&self) -> Option<EngineInput> {
         let is_look = |input: &&EngineInput| {
             matches!(

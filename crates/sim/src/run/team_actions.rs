@@ -289,8 +289,8 @@ impl Sim {
         }
     }
 
-    /// Now and then the operator ends a task while somebody begins to wait for something of it. Drawn apart, so that all
-    /// other stories are as they were.
+    /// Sometimes the operator ends a team while a caller begins to wait for it. It has its own random source, so that
+    /// all other scenarios stay the same.
     fn end_beside_the_wait(&mut self, task: TeamId) {
         let mut rng = Rng::from_names(self.seed, &[54, self.request_count]);
         if rng.percent(6) {
