@@ -210,7 +210,12 @@ impl StartRecords {
             let found = entry?.file_name();
             let bytes = found.as_bytes();
             if bytes == name.as_bytes() || bytes.starts_with(with_random.as_bytes()) {
-                moved.push(self.move_aside(&self.home.checks().join(&found))?);
+                match self.move_aside(&self.home.checks().join(&found)) {
+                    Ok(kept) => moved.push(kept),
+                    // A holder that was ended while it started removes its own directory.
+                    Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                    Err(why) => return Err(why),
+                }
             }
         }
         Ok(moved)
