@@ -98,10 +98,8 @@ impl TurnWatch {
         match event {
             Event::AttemptOpened(_) => self.refusals = 0,
             // Signals that arrived before the process started say nothing about its turns.
-            Event::LaunchStarted(e) => {
-                self.open.remove(&e.launch);
-                self.due.remove(&e.launch);
-            }
+            Event::LaunchStarted(e) => self.forget_launch(e.launch),
+            Event::LaunchAdopted(e) => self.forget_launch(e.launch),
             Event::TurnStarted(e) => {
                 self.open.insert(e.launch);
                 self.due.remove(&e.launch);
@@ -133,6 +131,11 @@ impl TurnWatch {
         if next && !before.attempt().is_sealed() && before.spec.agent.driver.has_protocol() {
             self.due.insert(launch);
         }
+    }
+
+    fn forget_launch(&mut self, launch: LaunchId) {
+        self.open.remove(&launch);
+        self.forget_goal(launch);
     }
 
     fn forget_goal(&mut self, launch: LaunchId) {

@@ -363,7 +363,7 @@ mod tests {
     fn hidden_requests_use_no_turn() {
         let mut script = script("[otherwise]\nitems = [{ message = 'ok' }]");
         let title = asks("t", "1", "Generate a concise, single-line task title for: x");
-        assert_eq!(place(&mut script, &title), "Apart(Title)");
+        assert_eq!(place(&mut script, &title), "Hidden(Title)");
         assert_eq!(place(&mut script, &asks("u", "1", "x")), "Otherwise");
     }
 

@@ -252,19 +252,19 @@ criteria = ["every example can be read"]
         ];
         let told = cases.map(|(name, text)| in_file(name, text).unwrap_err());
         insta::assert_snapshot!(told.join("\n"), @r#"
-        cannot use the plan plan.toml: line 3: string values must be quoted, expected literal string; a plan is written as [[task]] tables
-        cannot use the plan plan.toml: line 1: unknown field `tasks`, expected `task`; a plan is written as [[task]] tables
-        cannot use the plan plan.toml: line 1: unknown field `title`, expected `task`; a plan is written as [[task]] tables
-        cannot use the plan plan.toml: line 1: invalid type: string "x", expected a sequence; a plan is written as [[task]] tables
+        cannot use the plan plan.toml: line 3: string values must be quoted, expected literal string; a plan consists of [[task]] tables
+        cannot use the plan plan.toml: line 1: unknown field `tasks`, expected `task`; a plan consists of [[task]] tables
+        cannot use the plan plan.toml: line 1: unknown field `title`, expected `task`; a plan consists of [[task]] tables
+        cannot use the plan plan.toml: line 1: invalid type: string "x", expected a sequence; a plan consists of [[task]] tables
         cannot use the plan plan.toml: the plan has no tasks: expected at least one
         cannot use the plan plan.toml:
         line 11: task "parser" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
         line 11: the id "parser" is given to 2 tasks: expected an id of its own for each
         cannot use the plan plan.toml: line 11: task number 2 has no "id": expected a text
-        cannot use the plan plan.json: it is no JSON: key must be a string at line 2 column 4; a plan is written as {"tasks": [{"id": …}, …]}
+        cannot use the plan plan.json: it is not valid JSON: key must be a string at line 2 column 4; a plan has the form {"tasks": [{"id": …}, …]}
         cannot use the plan plan.json: the plan has no tasks: expected at least one
-        cannot use the plan plan.yaml: cannot tell its form: expected a name that ends in .toml or .json
-        cannot use the plan plan: cannot tell its form: expected a name that ends in .toml or .json
+        cannot use the plan plan.yaml: unknown format: expected a name that ends in .toml or .json
+        cannot use the plan plan: unknown format: expected a name that ends in .toml or .json
         "#);
     }
 
