@@ -364,7 +364,7 @@ mod tests {
         let mut script = script("[otherwise]\nitems = [{ message = 'ok' }]");
         let title = asks("t", "1", "Generate a concise, single-line task title for: x");
         assert_eq!(place(&mut script, &title), "Hidden(Title)");
-        assert_eq!(place(&mut script, &asks("u", "1", "x")), "Otherwise");
+        assert_eq!(place(&mut script, &asks("u", "1", "x")), "Default");
     }
 
     #[test]
