@@ -106,6 +106,15 @@ pub enum SkipReason {
 /// Returns the roots that Codex itself searches, for work in this directory.
 pub fn native_roots(home: &Path, directory: &Path) -> Vec<SkillRoot> {
     let repository = directory.ancestors().find(|above| above.join(".git").exists());
+    native_roots_within(home, directory, repository)
+}
+
+/// Returns the roots that Codex itself searches, for work in this directory of this repository.
+pub fn native_roots_within(
+    home: &Path,
+    directory: &Path,
+    repository: Option<&Path>,
+) -> Vec<SkillRoot> {
     // Outside a repository only the directory itself is searched.
     let top = repository.unwrap_or(directory);
     let searched = directory.ancestors().take_while(|above| above.starts_with(top));

@@ -105,8 +105,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(&row)?;
-    context.ui.notice(DETACH_HINT);
-    match screen.run(&place, attached.launch)? {
+    match screen.run(&place, attached.launch, || context.ui.notice(DETACH_HINT))? {
         // Codex's exit status only says that its screen was closed.
         ProgramViewEnd::Detached | ProgramViewEnd::Exited(_) => {
             report_detached(context, &client, &row.id)
@@ -163,8 +162,8 @@ fn attach_terminal(
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(row)?;
-    context.ui.notice(DETACH_HINT);
-    match terminal::show(&place.launch(launch), window)? {
+    let hint = || context.ui.notice(DETACH_HINT);
+    match terminal::show(&place.launch(launch), window, hint)? {
         ViewportExit::Detached => context.ui.notice("detached; the agent keeps running"),
         ViewportExit::Ended => context.ui.notice(&format!("session {id}'s terminal has ended")),
     }
@@ -393,8 +392,14 @@ impl NativeScreen {
         self.argv.splice(program_end..program_end, words);
     }
 
-    /// Runs the program until the user detaches, the program ends or the launch is gone.
-    fn run(&self, place: &shell::Home, launch: LaunchId) -> Result<ProgramViewEnd, ApiError> {
+    /// Runs the program until the user detaches, the program ends or the launch is gone. Calls `ready` as soon as the
+    /// user can detach.
+    fn run(
+        &self,
+        place: &shell::Home,
+        launch: LaunchId,
+        ready: impl FnOnce(),
+    ) -> Result<ProgramViewEnd, ApiError> {
         let cannot = |why: &dyn std::error::Error| {
             let what = format!("cannot run {}", self.argv.first().map_or("", String::as_str));
             chain(ErrorCode::Refused, &what, why).next("provost doctor")
@@ -412,7 +417,7 @@ impl NativeScreen {
                 Ok(LaunchState::Alive { .. } | LaunchState::Starting { .. }) | Err(_)
             )
         };
-        terminal::show_program(command, is_over).map_err(|why| cannot(&why))
+        terminal::show_program(command, is_over, ready).map_err(|why| cannot(&why))
     }
 }
 

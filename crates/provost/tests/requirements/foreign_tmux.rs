@@ -226,11 +226,13 @@ fn f6_w3_adopt_changes_nothing_in_foreign_tmux() {
 #[test]
 fn f6_w4_no_focus_event_reaches_a_watched_agent() {
     let stage = TestEnv::new();
+    let Some(theirs) = ForeignTmux::start(&stage, &["first"]) else { return };
+    // Set before the agents ask for focus events, because tmux answers that request with one.
+    theirs.tmux(&["set-option", "-g", "focus-events", "on"]);
     for name in ["agent", "other"] {
         fs::write(stage.file(&format!("{name}.log.focus")), "").unwrap();
+        theirs.start_agent(name);
     }
-    let Some(theirs) = ForeignTmux::start(&stage, &["agent", "other"]) else { return };
-    theirs.tmux(&["set-option", "-g", "focus-events", "on"]);
     let id = theirs.adopt_in(&stage.home, "agent");
     // An unwatched agent gets the same from tmux.
     let said = |name: &str, line: &str| {

@@ -20,35 +20,45 @@ use tokio::{
 use crate::{error::chain, viewport::CurrentWindow};
 
 /// Shows the terminal of a launch until the user detaches with Ctrl-\ or the agent's holder exits. In a tmux window the
-/// user counts as present only while the window is displayed.
-pub(super) fn show(launch: &Path, window: Option<CurrentWindow>) -> Result<ViewportExit, ApiError> {
+/// user counts as present only while the window is displayed. Calls `ready` as soon as Ctrl-\ detaches.
+pub(super) fn show(
+    launch: &Path,
+    window: Option<CurrentWindow>,
+    ready: impl FnOnce(),
+) -> Result<ViewportExit, ApiError> {
     let cannot =
         |why: &dyn std::error::Error| chain(ErrorCode::Refused, "cannot show the terminal", why);
     let attended = window.as_ref().is_none_or(CurrentWindow::is_displayed);
     let calls = ViewportSignals::forward(window).map_err(|why| cannot(&why))?;
+    ready();
     let (input, output) = (stdin(), stdout());
     let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
     let place = ViewportIo { input, output, calls, attended };
     viewport::view(launch, place).map_err(|why| cannot(&why))
 }
 
-/// Runs a program on its own terminal until the user detaches with Ctrl-\, it ends, or the launch is gone.
+/// Runs a program on its own terminal until the user detaches with Ctrl-\, it ends, or the launch is gone. Calls
+/// `ready` as soon as Ctrl-\ detaches.
 pub(super) fn show_program(
     command: Command,
     is_over: impl Fn() -> bool,
+    ready: impl FnOnce(),
 ) -> Result<ProgramViewEnd, viewport::Error> {
     let calls = ViewportSignals::forward(None)?;
+    ready();
     let (input, output) = (stdin(), stdout());
     let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
     viewport::run_program(command, ViewportIo { input, output, calls, attended: true }, is_over)
 }
 
-/// The signals that concern a viewport. A termination signal detaches first, so that the terminal is restored.
+/// The signals that concern a viewport. A termination signal detaches first, so that the terminal is restored. Until
+/// the terminal is in raw mode, Ctrl-\ arrives as SIGQUIT.
 struct ViewportSignals {
     resized: Signal,
     terminate: Signal,
     hangup: Signal,
     interrupt: Signal,
+    quit: Signal,
 }
 
 impl ViewportSignals {
@@ -63,6 +73,7 @@ impl ViewportSignals {
                 terminate: signal(SignalKind::terminate())?,
                 hangup: signal(SignalKind::hangup())?,
                 interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
             }
         };
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -89,6 +100,7 @@ impl ViewportSignals {
             _ = self.terminate.recv() => ViewportCall::Leave,
             _ = self.hangup.recv() => ViewportCall::Leave,
             _ = self.interrupt.recv() => ViewportCall::Leave,
+            _ = self.quit.recv() => ViewportCall::Leave,
         }
     }
 }
