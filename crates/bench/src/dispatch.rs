@@ -79,7 +79,7 @@ pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
             delays.add_ms(at.duration_since(begun));
         }
         let from = delays.spread(" ms");
-        let what = "a message sent to whoever waits for it, with 100 waiting";
+        let what = "a message sent to a waiting consumer, with 100 waiting";
         table.row(&format!("{what}: p50"), delays.median(), " ms", Goal::AtMost(5.0), &from);
         table.row(&format!("{what}: p99"), delays.quantile(0.99), " ms", Goal::AtMost(20.0), &from);
         Ok(())
@@ -121,10 +121,10 @@ pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     );
     let others = [
         (
-            "the same against its commits of 32 that are there already, with nobody who waits",
+            "the same against its commits of 32 ready messages, with no waiting consumer",
             to_packed,
         ),
-        ("the same against its commits of 32 events with neither row nor words", to_bare),
+        ("the same against its commits of 32 events with neither row nor search terms", to_bare),
     ];
     for (what, sample) in others {
         table.row(what, sample.median(), "×", Goal::None, &sample.spread("×"));

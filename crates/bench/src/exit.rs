@@ -43,8 +43,12 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     });
     let mut delays = Sample::default();
     let place = tempfile::tempdir()?;
-    for n in 0..EXITS {
-        delays.add_ms(one_exit(&daemon, place.path(), n, &seen)?);
+    // All start before the first one exits: an exit right after a start would measure the start.
+    let sessions = (0..EXITS)
+        .map(|n| TriggeredSession::start(&daemon, place.path(), n))
+        .collect::<Result<Vec<_>>>()?;
+    for session in sessions {
+        delays.add_ms(session.exit(&seen)?);
     }
     follower.kill()?;
     follower.wait()?;
@@ -59,31 +63,43 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// Runs one session that exits on a trigger, watched by both.
-fn one_exit(
-    daemon: &BenchDaemon,
-    place: &Path,
-    n: usize,
-    seen: &mpsc::Receiver<(String, Instant)>,
-) -> Result<std::time::Duration> {
-    let (alive, trigger) = (place.join(format!("alive-{n}")), place.join(format!("go-{n}")));
-    for fifo in [&alive, &trigger] {
-        ensure!(Command::new("mkfifo").arg(fifo).status()?.success(), "mkfifo");
+/// A session that exits on a trigger, watched by a bare pipe too.
+struct TriggeredSession {
+    id: String,
+    /// Open as long as the agent lives.
+    alive: File,
+    trigger: File,
+}
+
+impl TriggeredSession {
+    fn start(daemon: &BenchDaemon, place: &Path, n: usize) -> Result<Self> {
+        let (alive, trigger) = (place.join(format!("alive-{n}")), place.join(format!("go-{n}")));
+        for fifo in [&alive, &trigger] {
+            ensure!(Command::new("mkfifo").arg(fifo).status()?.success(), "mkfifo");
+        }
+        let mut spec = fill::spec(n as u64);
+        let script = format!("exec 3>{}; read line <{}; exit 0", alive.display(), trigger.display());
+        spec.agent.argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
+        let id = daemon.open(&spec, &format!("exit-{n}"))?;
+        let alive = File::open(&alive)?;
+        let trigger = OpenOptions::new().write(true).open(&trigger)?;
+        Ok(Self { id, alive, trigger })
     }
-    let mut spec = fill::spec(n as u64);
-    let script = format!("exec 3>{}; read line <{}; exit 0", alive.display(), trigger.display());
-    spec.agent.argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
-    let id = daemon.open(&spec, &format!("exit-{n}"))?;
-    let mut pipe = File::open(&alive)?;
-    let mut go = OpenOptions::new().write(true).open(&trigger)?;
-    go.write_all(b"\n")?;
-    let mut rest = Vec::new();
-    pipe.read_to_end(&mut rest)?;
-    let bare = now();
-    loop {
-        let (session, at) = seen.recv().context("the event stream ended")?;
-        if session.contains(&id) {
-            return Ok(at.saturating_duration_since(bare));
+
+    /// Lets the agent exit. Returns the time from the pipe's end to the event.
+    fn exit(
+        mut self,
+        seen: &mpsc::Receiver<(String, Instant)>,
+    ) -> Result<std::time::Duration> {
+        self.trigger.write_all(b"\n")?;
+        let mut rest = Vec::new();
+        self.alive.read_to_end(&mut rest)?;
+        let bare = now();
+        loop {
+            let (session, at) = seen.recv().context("the event stream ended")?;
+            if session.contains(&self.id) {
+                return Ok(at.saturating_duration_since(bare));
+            }
         }
     }
 }

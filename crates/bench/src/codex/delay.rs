@@ -79,7 +79,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     row(table, "`events -f`", &bare, &command.into_times()?)?;
     row(table, "a reader of the API's stream", &bare, &stream.into_times()?)?;
     table.row(
-        "the disk alone: a bare write that is as durable, in the same run, p95",
+        "the disk alone: an equally durable bare write, in the same run, p95",
         syncs.quantile(0.95),
         " ms",
         Goal::None,

@@ -32,9 +32,9 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
             all.add_ms(run_once(&mut large.command(&command_args(what, many))?)?);
         }
         let (less, more) = (few.median() - bare.median(), all.median() - bare.median());
-        let named = format!("`{what}` above `true`, {many} tasks");
+        let named = format!("`{what}` above `true`, {many} teams");
         table.row(&named, more, " ms", Goal::AtMost(GOAL), &all.spread(" ms"));
-        let named = format!("the same against {FEW} tasks, for an answer of the same size");
+        let named = format!("the same against {FEW} teams, for an answer of the same size");
         table.row(&named, more / less, "×", Goal::AtMost(2.0), &few.spread(" ms"));
     }
     Ok(())

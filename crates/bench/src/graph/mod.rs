@@ -28,7 +28,7 @@ while IFS= read -r line; do
   case "$line" in *'"instruction"'*|*'"rework"'*) ;; *) continue ;; esac
   echo '{"type":"turn_started","turn":"t1"}'
   id=$(printf '%s' "$line" | sed -n 's/.*## Your task\\n\\n\([a-z0-9-]*\):.*/\1/p')
-  again=$(printf '%s' "$line" | grep -c -e 'conflict markers' -e 'Merged with what others')
+  again=$(printf '%s' "$line" | grep -c -e 'conflict markers' -e 'Merged with the work of others')
   sh "$(dirname "$0")/work.sh" "$id" "$again" >&2
   echo '{"type":"claim","claim":"completed","text":"done"}'
   echo '{"type":"turn_ended","turn":"t1","status":"ok"}'

@@ -53,7 +53,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     })?;
     fs::remove_file(&gate)?;
     let graph = wait(&scene, &id, |graph| graph["state"] != "running")?;
-    ensure!(graph["state"] == "succeeded", "the run ended as {}", graph["state"]);
+    ensure!(graph["state"] == "succeeded", "the run ended as {}: {graph:#}", graph["state"]);
     let checks = graph["queue"]["checks"].as_f64().context("the graph has no number of checks")?;
     let returned = graph["tasks"].as_array().into_iter().flatten();
     let returned = returned.filter(|task| task["returns"] != 0).count();

@@ -172,7 +172,7 @@ impl<'a> ExternalPanes<'a> {
         let growth = (tmux - alone).max(0.0);
         let (sessions, seconds) = (self.size.sessions, self.size.measured_for.as_secs());
         table.row(
-            &format!("{sessions} agents of others in panes {doing}: daemon and tmux's growth, of one core"),
+            &format!("{sessions} external agents in panes {doing}: daemon and tmux's growth, of one core"),
             daemon + clients + growth,
             " %",
             Goal::AtMost(3.0),
