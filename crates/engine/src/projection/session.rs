@@ -229,7 +229,7 @@ fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static st
             "Provost ended it after it claimed nothing, though the checks passed"
         }
         (Rule::X13, _, _, _) if projection::common::is_stopped(session) => {
-            "Provost ended it after it claimed nothing, and the checks failed"
+            "Provost ended it after it claimed nothing, and its work failed verification"
         }
         (Rule::X14, false, _, _) if projection::common::is_stopped(session) => {
             "Provost ended it after it claimed nothing"
@@ -677,7 +677,13 @@ fn describe_uncommitted(session: &Session) -> Option<String> {
     let reason = reason?;
     match &session.spec.work {
         WorkLocation::Worktree { path, .. } => {
-            Some(clip(&format!("not committed: {reason}; the files are in {path}")))
+            // A reason that names the directory says what happened to it.
+            let place = if reason.contains(path.as_str()) {
+                String::new()
+            } else {
+                format!("; the files are in {path}")
+            };
+            Some(clip(&format!("not committed: {reason}{place}")))
         }
         WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
     }
@@ -745,7 +751,7 @@ fn rule_text(rule: Rule) -> &'static str {
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",
         Rule::L2 => "it claimed completion and the checks passed",
-        Rule::L3 => "it claimed completion, the checks failed and it is still there",
+        Rule::L3 => "it claimed completion, its work failed verification, and it is still there",
         Rule::L4 => "it claimed completion; no check was configured",
         Rule::L5 => "it claimed failure and is still active",
         Rule::L6 => "it claimed failure, yet the checks passed",
@@ -757,7 +763,7 @@ fn rule_text(rule: Rule) -> &'static str {
         Rule::L12 => "it is alive, its turn is open, and it is silent past the window",
         Rule::L13 => "it cannot be observed, and it is silent",
         Rule::X1 => "it claimed completion, ended, and the checks passed",
-        Rule::X2 => "it claimed completion and ended, but the checks failed",
+        Rule::X2 => "it claimed completion and ended, but its work failed verification",
         Rule::X3 => "it claimed completion and ended; no check was configured",
         Rule::X4 => "it claimed completion but crashed, and no check was configured",
         Rule::X5 => "it claimed failure and ended",
@@ -767,8 +773,8 @@ fn rule_text(rule: Rule) -> &'static str {
         Rule::X9 => "it crashed while it needed input, yet the checks passed",
         Rule::X10 => "it crashed and had claimed no end",
         Rule::X11 => "it crashed and had claimed no end, yet the checks passed",
-        Rule::X12 => "it ended cleanly and claimed nothing, though the checks passed",
-        Rule::X13 => "it ended cleanly, claimed nothing, and the checks failed",
-        Rule::X14 => "it exited cleanly but never reported success",
+        Rule::X12 => "it ended and claimed nothing, though the checks passed",
+        Rule::X13 => "it ended and claimed nothing, and its work failed verification",
+        Rule::X14 => "it ended without a failure, but never reported success",
     }
 }

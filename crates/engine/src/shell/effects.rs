@@ -357,7 +357,10 @@ impl Effects {
             // An empty one blocks the start of a launch that was stopped before.
             let is_empty = match std::fs::read_dir(&dir) {
                 Ok(mut entries) => entries.next().is_none(),
-                Err(why) => why.kind() == io::ErrorKind::NotFound,
+                Err(why) if why.kind() == io::ErrorKind::NotFound => true,
+                // A shortage shows nothing about the directory.
+                Err(why) if Shortage::from_text(&why.to_string()).is_some() => return Err(why),
+                Err(_) => false,
             };
             if is_empty { Ok(None) } else { records.move_aside(&dir).map(Some) }
         });

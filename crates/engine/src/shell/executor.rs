@@ -613,7 +613,13 @@ impl EffectContext {
     ) -> Result<(ProcessIdentity, ProcessIdentity), LaunchError> {
         let dir = self.world.home.launch(launch);
         self.effects.verify_launch(launch).await?;
-        if matches!(supervised_command::read_launch(&dir).await, Ok(LaunchState::Absent)) {
+        let found = supervised_command::read_launch(&dir).await;
+        // A shortage shows nothing about the launch: it may be absent or running.
+        let unread = found.as_ref().err().and_then(|why| Shortage::from_text(&error_chain(why)));
+        if let Some(shortage) = unread {
+            return Err(shortage.into());
+        }
+        if matches!(found, Ok(LaunchState::Absent)) {
             self.ensure_not_running(session, launch, &dir).await?;
             let context = self.clone();
             if let Some(shortage) =

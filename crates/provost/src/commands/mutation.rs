@@ -247,8 +247,14 @@ pub(super) fn setup_failed(row: &SessionRow) -> bool {
     row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
 
+/// Whether a process of the session can be stopped. The unknown process of a session that has ended is gone.
 fn has_live_process(row: &SessionRow) -> bool {
-    matches!(row.process.as_str(), "alive" | "unknown") && row.exit.is_none()
+    let lives = match row.process.as_str() {
+        "alive" => true,
+        "unknown" => !row.terminal,
+        _ => false,
+    };
+    lives && row.exit.is_none()
 }
 
 fn accept(id: &str) -> String {

@@ -47,6 +47,9 @@ const SHUTDOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long a stopping daemon waits for a landing.
 pub(crate) const LANDING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// With fewer open files than this no agent could ever be started.
+const MIN_DESCRIPTORS: u64 = 96;
+
 /// Runs the daemon until it is asked to stop. A detached daemon closes its standard output when it is ready.
 pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
     // This comes first: the environment may contain secrets, and every agent runs as this user.
@@ -61,7 +64,7 @@ pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
         provost_sys::private::make_private_dir(&directory)
             .map_err(|why| startup_error("make its directories", &why))?;
     }
-    raise_file_limit();
+    raise_file_limit()?;
     // The lock comes first: only its owner may touch the socket.
     let ledger = open_ledger(&places).inspect_err(|error| {
         // A daemon that finds another one running has not failed.
@@ -187,10 +190,18 @@ async fn serve_socket(
 }
 
 /// Each live session needs a few descriptors, but many systems have a soft limit of a few hundred.
-fn raise_file_limit() {
+fn raise_file_limit() -> Result<(), ApiError> {
     let limit = getrlimit(Resource::Nofile);
     // A limit that cannot be raised matters only with very many sessions, and is reported then.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
+    let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if open >= MIN_DESCRIPTORS {
+        return Ok(());
+    }
+    let message = format!(
+        "the daemon may have only {open} open files and needs {MIN_DESCRIPTORS}; raise the limit, for example with `ulimit -n 1024`"
+    );
+    Err(ApiError::new(ErrorCode::Unreachable, message).next("provost doctor"))
 }
 
 /// Ends when the grace period for remaining clients after a stop is over.

@@ -571,11 +571,11 @@ mod tests {
             ok: true,
             session: failed(),
             facts: vec![fact],
-            rule: "it claimed completion and ended, but the checks failed".to_owned(),
+            rule: "it claimed completion and ended, but its work failed verification".to_owned(),
             next_deadline: None,
         };
         insta::assert_snapshot!(why_lines(Paint::OFF, Screen::UNLIMITED, 61_000, &reply).join("\n"), @"
-        failed (verification) by rule X2: it claimed completion and ended, but the checks failed
+        failed (verification) by rule X2: it claimed completion and ended, but its work failed verification
           process       exit0        (holder's wait status, 1m ago) · exit code 0, by itself
         ");
     }

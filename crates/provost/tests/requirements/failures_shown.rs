@@ -118,7 +118,7 @@ fn lost_output_is_reported_not_silence() {
         for what in whats {
             let gone = home.provost(&[&["logs", &id], what].concat());
             assert_eq!(gone.assert_code(3).stdout, "", "{gone:?}");
-            assert!(gone.stderr.contains("is missing: `provost gc` removed it"), "{gone:?}");
+            assert!(gone.stderr.contains("is missing: it was removed, by `provost gc`"), "{gone:?}");
         }
         let error = home.provost(&["logs", &id, "--json"]).assert_code(3).json();
         assert_eq!(error["error"]["code"], "not_found", "{error}");

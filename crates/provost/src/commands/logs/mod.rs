@@ -217,7 +217,7 @@ impl Logs<'_> {
         }
         let (id, what) = (ui::short_id(&row.id), self.missing.join(", "));
         let message = format!(
-            "the output of {what} of session {id} is missing: `provost gc` removed it, or it is in the home the session was imported from"
+            "the output of {what} of session {id} is missing: it was removed, by `provost gc` or by hand, or is in the home the session was imported from"
         );
         Err(ApiError::new(ErrorCode::NotFound, message)
             .next(format!("provost status {id}"))
