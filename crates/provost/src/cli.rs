@@ -50,6 +50,9 @@ pub(crate) struct Cli {
     /// Output JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Do not suggest next commands
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: CliCommand,
 }
@@ -168,7 +171,8 @@ pub(crate) fn command() -> clap::Command {
 }
 
 fn start(cli: Cli) -> ExitCode {
-    let context = Context::new(cli.json);
+    let mut context = Context::new(cli.json);
+    context.ui.hints = !cli.quiet && ui::wants_hints();
     let outcome = dispatch(&context, cli.command);
     finish(&context, outcome)
 }
