@@ -51,6 +51,11 @@ impl ConfigKey {
         (self.shape)().label()
     }
 
+    /// The values of a key with a closed list of keywords, otherwise none.
+    pub fn choices(&self) -> &'static [&'static str] {
+        if let ValueShape::Word(words) = (self.shape)() { words } else { &[] }
+    }
+
     /// The variable that sets the key, if its value is scalar.
     pub fn variable(&self) -> Option<String> {
         environment::variable_of(self)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The number of digits in the short form of an id, which users read and type.
-const SHORT_LEN: usize = 8;
+pub const SHORT_LEN: usize = 8;
 
 /// Whether a name looks like an id or like the short form of one. Names must not, so that an id is never
 /// ambiguous.

@@ -13,6 +13,8 @@ const MAX_WORD_BYTES: usize = 64;
 const MIN_PREFIX: usize = 3;
 /// The shortest part of an id that identifies it.
 const MIN_ID: usize = 4;
+/// The number of last digits of an id that lists show, and of which users type the start.
+const SHORT_ID: usize = 8;
 
 /// The words of texts: lower-case, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,8 +38,8 @@ pub struct TermQuery(Vec<String>);
 pub enum Lookup<'a> {
     Words(&'a TermQuery),
     Parts(&'a TermQuery),
-    /// A whole name, or the start or end of an id. The result may contain false matches; the caller
-    /// compares.
+    /// A whole name, or the start or end of an id, or the start of its short form. The result may
+    /// contain false matches; the caller compares.
     Name(&'a str),
 }
 
@@ -117,7 +119,10 @@ impl NameQuery {
         let named = !self.words.is_empty()
             && self.words.iter().all(|word| found_by.name.iter().any(|known| known == word));
         let plain = plain_id(key);
-        let is_id = |id: &String| plain.starts_with(id.as_str()) || plain.ends_with(id.as_str());
+        let is_id = |id: &String| {
+            let id = id.as_str();
+            plain.starts_with(id) || plain.ends_with(id) || short_id(&plain).starts_with(id)
+        };
         named || self.id.as_ref().is_some_and(is_id)
     }
 
@@ -135,10 +140,16 @@ impl NameQuery {
     }
 }
 
-/// The form in which an index stores a stream's key: as it is, and reversed.
+/// The form in which an index stores a stream's key: as it is, reversed, and short.
 pub(crate) fn id_index_text(key: &str) -> String {
     let plain = plain_id(key);
-    format!("{plain} {}", reversed(&plain))
+    format!("{plain} {} {}", reversed(&plain), short_id(&plain))
+}
+
+/// Returns the last digits of an id.
+fn short_id(plain: &str) -> &str {
+    let start = plain.len().saturating_sub(SHORT_ID);
+    plain.get(start..).unwrap_or(plain)
 }
 
 fn plain_id(text: &str) -> String {

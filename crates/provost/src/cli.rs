@@ -1,5 +1,9 @@
 //! The command line: the list of commands, and the dispatch to them.
 
+mod help;
+mod intent;
+mod options;
+
 use std::{
     ffi::{OsStr, OsString},
     io::Write as _,
@@ -7,7 +11,8 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
+use provost_api::ApiError;
 use serde_json::json;
 
 use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
@@ -38,13 +43,16 @@ pub(crate) type CliResult = Result<ExitCode, Error>;
 #[command(
     name = "provost",
     version,
-    disable_help_subcommand = false,
+    disable_help_subcommand = true,
     after_help = "Examples:\n  provost run 'Fix the flaky test' --check 'cargo test'\n  provost spawn -- make test\n  provost ls\n  provost status ID --why\n  provost help exit-codes"
 )]
 pub(crate) struct Cli {
     /// Output JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Do not suggest next commands
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: CliCommand,
 }
@@ -105,6 +113,7 @@ enum CliCommand {
     Ledger(ledger::LedgerArgs),
     Daemon(daemon::DaemonArgs),
     Completions(completions::CompletionsArgs),
+    Help(help::HelpArgs),
     #[command(hide = true, name = TOOLS_COMMAND)]
     AgentTools(agent_tools::AgentToolsArgs),
     #[command(hide = true)]
@@ -131,10 +140,16 @@ pub(crate) fn main() -> ExitCode {
     {
         return run_git(rest);
     }
-    match Cli::try_parse_from(&arguments) {
+    match parse(&arguments) {
         Ok(cli) => start(cli),
         Err(error) => report_parse_error(&error, &arguments),
     }
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Replaces this process with the git command after `--`. That git may execute only the programs
@@ -152,11 +167,12 @@ fn run_git(arguments: &[OsString]) -> ExitCode {
 }
 
 pub(crate) fn command() -> clap::Command {
-    Cli::command()
+    help::decorate(Cli::command(), help::HelpExtent::Common)
 }
 
 fn start(cli: Cli) -> ExitCode {
-    let context = Context::new(cli.json);
+    let mut context = Context::new(cli.json);
+    context.ui.hints = !cli.quiet && ui::wants_hints();
     let outcome = dispatch(&context, cli.command);
     finish(&context, outcome)
 }
@@ -221,6 +237,7 @@ fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Ledger(args) => ledger::run(context, &args),
         CliCommand::Daemon(args) => daemon::run(context, &args),
         CliCommand::Completions(args) => completions::run(context, &args),
+        CliCommand::Help(args) => help::run(context, &args),
         CliCommand::AgentTools(args) => agent_tools::run(context, &args),
         CliCommand::AgentHook(args) => agent_hook::run(context, &args),
         CliCommand::ExitCodes(args) => exit_codes::run(context, &args),
@@ -229,34 +246,50 @@ fn dispatch(context: &Context, command: CliCommand) -> CliResult {
 
 /// Handles arguments that do not parse. A request for help is not an error.
 fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    if wants_json(arguments) {
-        return report_parse_error_json(error, arguments);
+    let context = Context::new(wants_json(arguments));
+    if let Some(asked) = help_of_group(error, arguments) {
+        return report_parse_error(&asked, arguments);
     }
-    // The exit code is the same if the message cannot be written.
-    drop(ui::print_parser_error(error));
-    ExitCode::from(if is_help_request(error) { 0 } else { 2 })
+    let command = arguments.iter().skip(1).find(|word| !is_option(word));
+    let outcome = match intent::explain(error, command.map(OsString::as_os_str)) {
+        Some(error) if context.ui.json => Err(error.into()),
+        // The message has the command.
+        Some(error) => Err(ApiError { next: Vec::new(), ..error }.into()),
+        None => report_parsed(&context, error),
+    };
+    finish(&context, outcome)
 }
 
-/// The same as JSON. `help` accepts no options, so the arguments are parsed again without `--json`.
-fn report_parse_error_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let context = Context::new(true);
-    let plain: Vec<_> = arguments.iter().filter(|argument| *argument != "--json").collect();
-    if plain.get(1..) == Some(&[&OsString::from("help"), &OsString::from("exit-codes")]) {
-        return finish(&context, exit_codes::run(&context, &exit_codes::ExitCodesArgs {}));
+/// Returns the help for `provost COMMAND help`, which is a common habit.
+fn help_of_group(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
+    let (last, before) = arguments.split_last()?;
+    if error.kind() != ErrorKind::InvalidSubcommand || last != OsStr::new("help") {
+        return None;
     }
-    match Cli::try_parse_from(&plain) {
-        Err(help) if is_help_request(&help) => {
-            let text = help.render().to_string();
-            let said = json!({"ok": true, "help": text.trim_end()});
-            finish(&context, context.ui.result(said, &[]).map(|()| ExitCode::SUCCESS))
-        }
-        Ok(_) | Err(_) => {
-            let text = error.render().to_string();
-            // The message repeats the user's input, which may contain terminal escapes.
-            let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
-            finish(&context, Err(usage(text).next("provost --help").into()))
-        }
+    let asked = [before, &[OsString::from("--help")]].concat();
+    parse(&asked).err().filter(is_help_request)
+}
+
+/// Shows the parser's message: help, or what is wrong.
+fn report_parsed(context: &Context, error: &clap::Error) -> CliResult {
+    let help = is_help_request(error);
+    if !context.ui.json {
+        // The exit code is the same if the message cannot be written.
+        drop(ui::print_parser_error(error));
+        return Ok(ExitCode::from(if help { 0 } else { 2 }));
     }
+    let text = error.render().to_string();
+    if help {
+        context.ui.result(json!({"ok": true, "help": text.trim_end()}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The message repeats the user's input, which may contain terminal escapes.
+    let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    Err(usage(text).next("provost --help").into())
+}
+
+fn is_option(word: &OsStr) -> bool {
+    word.as_encoded_bytes().starts_with(b"-")
 }
 
 fn is_help_request(error: &clap::Error) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 /// Returns the milliseconds since the Unix epoch.
@@ -9,6 +10,11 @@ use uuid::Uuid;
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns the time zone of this machine, or of `TZ`.
+pub(crate) fn local_zone() -> TimeZone {
+    TimeZone::system()
 }
 
 /// Returns the deadline of a wait that starts now.

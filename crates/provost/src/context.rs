@@ -24,7 +24,7 @@ impl Context {
         let environment = Environment::read();
         let (paint, talk_paint) =
             if json { (Paint::OFF, Paint::OFF) } else { settings::paints(&environment) };
-        Context { environment, ui: Ui { json, paint, notice_paint: talk_paint } }
+        Context { environment, ui: Ui { json, hints: true, paint, notice_paint: talk_paint } }
     }
 
     pub(crate) fn home(&self) -> Result<ProvostHome, ApiError> {

@@ -23,20 +23,25 @@ pub(super) fn markdown(provost: &Path) -> Result<String> {
 
 fn describe(provost: &Path, path: &[String], text: &mut String) -> Result<()> {
     ensure!(path.len() <= MAX_DEPTH, "commands are nested too deeply: {path:?}");
-    let help = help(provost, path)?;
+    let help = help(provost, path, &["--help"])?;
     let level = "#".repeat(path.len() + 2);
     let title = [&["provost".to_owned()], path].concat().join(" ");
     text.push_str(&format!("\n{level} `{title}`\n\n```text\n{}\n```\n", help.trim_end()));
-    for command in commands_in(&help) {
+    let commands = if path.is_empty() {
+        grouped_commands_in(&self::help(provost, path, &["help", "--all"])?)
+    } else {
+        commands_in(&help)
+    };
+    for command in commands {
         describe(provost, &[path, &[command]].concat(), text)?;
     }
     Ok(())
 }
 
 /// Returns the long help, wrapped to the same width on every machine.
-fn help(provost: &Path, path: &[String]) -> Result<String> {
+fn help(provost: &Path, path: &[String], arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(provost);
-    command.args(path).arg("--help").env_clear().env("COLUMNS", "100").env("NO_COLOR", "1");
+    command.args(path).args(arguments).env_clear().env("COLUMNS", "100").env("NO_COLOR", "1");
     let help = capture(&mut command).with_context(|| format!("no help for {path:?}"))?;
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
     Ok(lines.join("\n"))
@@ -45,7 +50,16 @@ fn help(provost: &Path, path: &[String]) -> Result<String> {
 /// Returns the commands that a help text lists, without `help` itself.
 fn commands_in(help: &str) -> Vec<String> {
     let section = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = section.take_while(|line| line.starts_with("  "));
+    command_names(section.take_while(|line| line.starts_with("  ")))
+}
+
+/// Returns the commands of `provost help --all`, which lists them in groups before the options.
+fn grouped_commands_in(help: &str) -> Vec<String> {
+    let groups = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    command_names(groups.take_while(|line| *line != "Options:"))
+}
+
+fn command_names<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     // Continuation lines of a description are indented deeper.
     let names =
         lines.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
@@ -62,5 +76,11 @@ mod tests {
         let help = "About\n\nUsage: x\n\nCommands:\n  spawn  Start\n           it well\n  ls     List\n  help   Print\n\nOptions:\n  -h  Help\n";
         assert_eq!(commands_in(help), ["spawn", "ls"]);
         assert_eq!(commands_in("Usage: x\n\nOptions:\n  -h\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn grouped_commands_are_read_from_help() {
+        let help = "About\n\nUsage: x\n\nStart:\n  run    Do\n\nSee:\n  ls     List\n  help   Print\n\nOptions:\n  -h  Help\n\nExamples:\n  x run\n";
+        assert_eq!(grouped_commands_in(help), ["run", "ls"]);
     }
 }

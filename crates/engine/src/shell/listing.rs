@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use provost_core::ids::SHORT_LEN;
 use provost_ledger::{
     Error, ListCursor, Lookup, ProjectionQuery, ProjectionRef, ReadLedger, StreamFilter,
 };
@@ -163,8 +164,9 @@ const MAX_CANDIDATES: usize = 1_000;
 /// The maximum number of matches that are returned.
 const MAX_MATCHES: usize = 10;
 
-/// Finds sessions, runs or teams by name, or by the beginning or end of the id. The name of a
-/// closed team may be used again: it matches the open team of that name, or the newest.
+/// Finds sessions, runs or teams by name, or by the beginning or end of the id, or by the beginning
+/// of its short form, which lists show. The name of a closed team may be used again: it matches the
+/// open team of that name, or the newest.
 pub(crate) fn find_by_name(
     kind: &'static str,
     ledger: &dyn ReadLedger,
@@ -220,8 +222,9 @@ fn match_name(card: &str, text: &str) -> Option<NameMatch> {
     let card = serde_json::from_str::<ListedProjection<'_>>(card).ok()?;
     let long = text.len() >= 4;
     let plain = card.id.replace('-', "");
-    let by_id =
-        long && (plain.starts_with(text) || plain.ends_with(text) || card.id.starts_with(text));
+    let short = plain.get(plain.len().saturating_sub(SHORT_LEN)..).unwrap_or_default();
+    let starts = [plain.as_str(), short, &card.id].iter().any(|id| id.starts_with(text));
+    let by_id = long && (starts || plain.ends_with(text));
     let by_name = card.name == text;
     let (id, name) = (card.id.into_owned(), card.name.into_owned());
     (by_name || by_id).then_some(NameMatch { id, name, by_name, open: false, created: 0 })

@@ -6,9 +6,14 @@ use clap::Args;
 use provost_api::{ApiError, Client, ErrorCode, EventRow};
 use serde::Deserialize;
 
-use super::{input, task_args::TeamReply};
+use super::{
+    input,
+    past_time::{PastTime, parse_past_time},
+    task_args::TeamReply,
+};
 use crate::{
     cli::CliResult,
+    clock,
     context::Context,
     error::Error,
     follow::{self, EventFilter, EventFollower},
@@ -18,10 +23,11 @@ use crate::{
 
 /// Show the events of a session, run or team, or of all
 ///
-/// A run includes its sessions. With --json and --follow each event is a JSON object on its own line.
+/// A run includes its sessions. Text has local times and leaves out bookkeeping; --json has everything. With --json and
+/// --follow each event is a JSON object on its own line.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
+    after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events --since 10m\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
     /// Session, run or team: ID (a unique part is enough) or name [default: all]
@@ -30,12 +36,30 @@ pub(crate) struct EventsArgs {
     /// Wait for more events; starts at the beginning of a session, otherwise now, or after --since
     #[arg(short, long)]
     follow: bool,
-    /// Only events after this sequence number
-    #[arg(long, value_name = "N")]
-    since: Option<u64>,
+    /// Only events after a sequence number, or since a time: an age such as 10m, or a local time such as 14:30
+    #[arg(long, value_name = "N|DURATION|TIME", value_parser = parse_since)]
+    since: Option<EventStart>,
+    /// Also show bookkeeping, such as token counts and heartbeats
+    #[arg(short, long)]
+    verbose: bool,
     /// Maximum number of events
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "follow")]
     limit: u32,
+}
+
+/// Where the list starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventStart {
+    /// After this sequence number.
+    After(u64),
+    Since(PastTime),
+}
+
+fn parse_since(text: &str) -> Result<EventStart, String> {
+    match text.parse::<u64>() {
+        Ok(seq) => Ok(EventStart::After(seq)),
+        Err(_) => parse_past_time(text).map(EventStart::Since),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +87,7 @@ fn list(context: &Context, args: &EventsArgs) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     let reply: EventsReply = client.get(&path)?;
-    let mut shown = ui::EventLines::new(context.ui.paint, Screen::stdout());
+    let mut shown = event_lines(context, args);
     let lines: Vec<_> = reply.events.iter().flat_map(|event| shown.show(event)).collect();
     context.ui.lines(&lines)?;
     context.ui.next(&[format!("provost events -f --since {}", reply.last)]);
@@ -75,7 +99,7 @@ fn follow(context: &Context, args: &EventsArgs) -> CliResult {
     let since = start_after(context, args, 0)?;
     let mut follow = EventFollower::new(context, resolve_filter(&client, args)?, Some(since));
     follow.open(&client)?;
-    let mut shown = ui::EventLines::new(context.ui.paint, Screen::stdout());
+    let mut shown = event_lines(context, args);
     loop {
         show(context, &mut shown, &follow.next()?)?;
     }
@@ -98,10 +122,31 @@ fn resolve_filter(client: &Client, args: &EventsArgs) -> Result<EventFilter, Api
 /// Returns the event to start after: a session starts at its beginning, the whole ledger at its end.
 fn start_after(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
     match (args.since, &args.id) {
-        (Some(since), _) => Ok(since),
+        (Some(EventStart::After(seq)), _) => Ok(seq),
+        (Some(EventStart::Since(time)), _) => last_before(context, time.at_ms(clock::now_ms())),
         (None, Some(_)) => Ok(0),
         (None, None) => Ok(follow::newest(context)?.saturating_sub(newest)),
     }
+}
+
+/// Returns the last event before a time, by bisection: events are in the order of their times.
+fn last_before(context: &Context, at_ms: i64) -> Result<u64, ApiError> {
+    let client = context.daemon()?;
+    let (mut before, mut newest) = (0, follow::newest(context)?);
+    while before < newest {
+        let middle = before + (newest - before) / 2;
+        let query = [("since", Some(middle.to_string())), ("limit", Some("1".to_owned()))];
+        let reply: EventsReply = client.get(&target::with_query("/v1/events", &query))?;
+        match reply.events.first() {
+            Some(event) if event.at < at_ms => before = event.seq.max(middle + 1),
+            Some(_) | None => newest = middle,
+        }
+    }
+    Ok(before)
+}
+
+fn event_lines(context: &Context, args: &EventsArgs) -> ui::EventLines {
+    ui::EventLines::new(context.ui.paint, Screen::stdout(), clock::local_zone(), args.verbose)
 }
 
 fn show(context: &Context, shown: &mut ui::EventLines, event: &EventRow) -> Result<(), Error> {

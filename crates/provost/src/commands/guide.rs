@@ -27,6 +27,13 @@ pub(crate) struct GuideArgs {
     cwd: Option<PathBuf>,
 }
 
+impl GuideArgs {
+    /// Returns the arguments that show a topic.
+    pub(crate) fn for_topic(topic: Topic) -> Self {
+        GuideArgs { topic: Some(topic), cwd: None }
+    }
+}
+
 /// A topic with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topic {

@@ -40,6 +40,7 @@ pub(crate) mod manager;
 pub(crate) mod monitor;
 mod mutation;
 pub(crate) mod pair;
+pub(crate) mod past_time;
 pub(crate) mod plan;
 pub(crate) mod presets;
 mod prompt_user;

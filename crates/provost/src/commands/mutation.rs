@@ -20,7 +20,7 @@ use crate::{
 /// The idempotency key of a change
 #[derive(Debug, Args)]
 pub(crate) struct KeyArgs {
-    /// Idempotency key: repeating the command has no further effect
+    /// Idempotency key: repeating the command has no further effect [default: a new one]
     #[arg(long, value_name = "KEY", value_parser = parse_key)]
     key: Option<String>,
 }

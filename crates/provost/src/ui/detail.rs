@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use provost_api::{
-    CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyReply,
+    CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyFact,
+    WhyReply,
 };
 
 use super::{
     Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, format_duration,
+    has_unseen_turns,
     list::leftover_pid,
     reason, session_lines, short_id,
     text::{clip, escape_line},
@@ -50,23 +52,29 @@ pub(crate) fn session_detail(
     card.lines
 }
 
-/// Shows the facts behind a state.
+/// Explains a state: one sentence, then the facts behind it.
 pub(crate) fn why_lines(
     paint: Paint,
     screen: Screen,
     now_ms: i64,
     reply: &WhyReply,
 ) -> Vec<String> {
-    let (tone, state) = describe_state(&reply.session);
-    let rule =
-        format!("by rule {}: {}", escape_line(&reply.session.rule), escape_line(&reply.rule));
-    let mut lines = screen.wrap(&format!("{} {rule}", paint.paint(tone, &state)), 2);
-    for fact in &reply.facts {
+    let row = &reply.session;
+    let (tone, state) = describe_state(row);
+    let verb = match row.state.as_str() {
+        _ if has_unseen_turns(row) => "runs with ",
+        state => state_verb(state),
+    };
+    let (name, rule) = (escape_line(&row.name), escape_line(&reply.rule));
+    let sentence = format!("{name} {verb}{}: {rule}.", paint.paint(tone, &state));
+    let mut lines = screen.wrap(&sentence, 2);
+    let label = |label: &str, text: &str| screen.wrap(&format!("  {label:<14}{text}"), VALUE_AT);
+    if let Some(reason) = reason(row) {
+        lines.extend(label("reason", &clip(&escape_line(&reason), TEXT_WIDTH)));
+    }
+    for fact in reply.facts.iter().filter(|fact| !is_undecided(fact)) {
         let at = fact.at.map(|at| format!(", {}", ago(now_ms, at))).unwrap_or_default();
-        let detail = match fact.fact.as_str() {
-            "decision" => reason(&reply.session),
-            _ => fact.detail.clone(),
-        };
+        let detail = if fact.fact == "decision" { None } else { fact.detail.clone() };
         let detail = detail.map(|detail| format!(" · {}", clip(&escape_line(&detail), TEXT_WIDTH)));
         let source = format!("({}{at})", escape_line(&fact.source));
         let line = format!(
@@ -78,11 +86,25 @@ pub(crate) fn why_lines(
         );
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
+    lines.extend(label("rule", &escape_line(&row.rule)));
     if let Some(next) = &reply.next_deadline {
-        let line = format!("  {:<14}{}", "next", describe_deadline(next));
-        lines.extend(screen.wrap(&line, VALUE_AT));
+        lines.extend(label("next", &describe_deadline(next)));
     }
     lines
+}
+
+/// Returns the verb that joins a name and a state in a sentence.
+pub(super) fn state_verb(state: &str) -> &'static str {
+    match state {
+        "succeeded" | "completed" | "failed" | "needs_input" | "ended_unclaimed" => "",
+        "accepted" | "cancelled" | "superseded" | "stopped" => "was ",
+        _ => "is ",
+    }
+}
+
+/// Whether a fact only says that nothing was decided.
+fn is_undecided(fact: &WhyFact) -> bool {
+    fact.fact == "decision" && fact.value == "no"
 }
 
 /// Describes how messages reach an agent, if that is unusual.
@@ -559,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn why_names_the_rule_and_the_sources() {
+    fn why_starts_with_a_sentence_and_names_sources() {
         let fact = WhyFact {
             fact: "process".to_owned(),
             value: "exit0".to_owned(),
@@ -575,8 +597,9 @@ mod tests {
             next_deadline: None,
         };
         insta::assert_snapshot!(why_lines(Paint::OFF, Screen::UNLIMITED, 61_000, &reply).join("\n"), @"
-        failed (verification) by rule X2: it claimed completion and ended, but its work failed verification
+        fixer failed (verification): it claimed completion and ended, but its work failed verification.
           process       exit0        (holder's wait status, 1m ago) · exit code 0, by itself
+          rule          X2
         ");
     }
 

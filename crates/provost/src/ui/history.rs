@@ -11,9 +11,10 @@ use super::{
     format_duration, short_id,
     text::{clip, escape_line},
 };
+use crate::clock;
 
 /// The width before a row's description: number and time.
-const TEXT_AT: usize = 26;
+const TEXT_AT: usize = 25;
 
 /// The maximum width of a text, over several lines.
 const TEXT_WIDTH: usize = 600;
@@ -63,7 +64,7 @@ fn history_line(paint: Paint, screen: Screen, row: &HistoryRow) -> Vec<String> {
     let mut line = format!(
         "{} {}  {}  {}",
         paint.paint(Tone::Dim, &format!("{:>6}", row.seq)),
-        paint.paint(Tone::Dim, &format_time(row.at)),
+        paint.paint(Tone::Dim, &format_time(row.at, &clock::local_zone())),
         paint.paint(Tone::Bold, &who),
         paint.paint(tone, &what),
     );

@@ -32,7 +32,7 @@ pub(crate) use contract::contract_detail;
 pub(crate) use describe_run::{describe_run_event, review_finding_lines, run_event_line};
 pub(crate) use detail::{overview, requests, session_detail, why_lines};
 pub(crate) use doctor::{DoctorFinding, FindingLevel, finding_lines};
-pub(crate) use event::EventLines;
+pub(crate) use event::{EventLines, format_time};
 pub(crate) use graph::{GraphExtent, GraphTaskRow, graph_lines};
 pub(crate) use history::{
     audit_lines, history_header, history_lines, hit_lines, metrics_lines, team_figure_lines,
@@ -66,6 +66,8 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
     pub(crate) json: bool,
+    /// Whether text output suggests next commands.
+    pub(crate) hints: bool,
     /// Colors of standard output.
     pub(crate) paint: Paint,
     /// Colors of standard error.
@@ -127,7 +129,7 @@ impl Ui {
     /// Suggests next commands to the user.
     pub(crate) fn next(&self, commands: &[String]) {
         assert_valid_hints(commands);
-        if !self.json && !commands.is_empty() {
+        if self.hints && !self.json && !commands.is_empty() {
             let lines = next_lines(Screen::stderr(), commands);
             self.notice(&self.notice_paint.paint(Tone::Dim, &lines.join("\n")));
         }
@@ -166,6 +168,12 @@ impl Ui {
         }
         error.code.exit_code()
     }
+}
+
+/// Whether suggestions are useful: not on the terminal of a pipeline that processes the output. An
+/// agent captures both streams and reads them.
+pub(crate) fn wants_hints() -> bool {
+    io::stdout().is_terminal() || !io::stderr().is_terminal()
 }
 
 /// Fails every test that shows an invalid command as a hint.

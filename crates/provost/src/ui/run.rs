@@ -4,7 +4,7 @@ use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow};
 
 use super::{
     ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
-    detail::DetailView,
+    detail::{DetailView, state_verb},
     graph_lines,
     run_graph::{describe_counts, describe_queue, merged_fraction, task_rows},
     short_id,
@@ -120,12 +120,14 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     )
 }
 
-/// Explains the state of a run.
+/// Explains the state of a run in one sentence.
 pub(crate) fn why_run_lines(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
     let (tone, state) = describe_run_state(row);
     let session = row.why_session.as_deref().map(|id| format!(" (session {})", short_id(id)));
     let why = format!("{}{}", escape_line(&row.why), session.unwrap_or_default());
-    screen.wrap(&format!("{}: {why}", paint.paint(tone, &state)), 2)
+    let verb = if state.starts_with("needs ") { "" } else { state_verb(&row.state) };
+    let name = escape_line(&row.name);
+    screen.wrap(&format!("{name} {verb}{}: {why}.", paint.paint(tone, &state)), 2)
 }
 
 /// Further data shown with a run.

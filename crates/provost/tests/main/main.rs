@@ -3,6 +3,7 @@
 mod codex;
 mod config;
 mod display;
+mod help;
 mod kit;
 mod refusals;
 mod usage;

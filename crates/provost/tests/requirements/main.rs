@@ -30,6 +30,7 @@ mod options;
 mod output_flood;
 mod reactions;
 mod read_only;
+mod reading;
 mod reports;
 mod rollouts;
 mod run_cancel;

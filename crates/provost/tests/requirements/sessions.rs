@@ -361,7 +361,9 @@ fn f1_a12_unstartable_program_never_worked() {
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
     assert_eq!(row["process"], "not_started", "{row:#}");
     let why = stage.provost(&["status", "no", "--why"]).ok().stdout.clone();
-    assert!(why.contains("it could not be started"), "{why}");
+    let first = why.lines().next().unwrap();
+    assert!(first.starts_with("no failed (launch): it could not be started"), "{why}");
+    assert!(first.ends_with('.') && !first.contains("rule"), "{why}");
     assert!(why.contains("nosuchprogram") && !why.contains("Provost stopped it"), "{why}");
     let spawned = stage.provost(&["spawn", "--json", "--", "nosuchprogram"]).ok().json();
     assert_ne!(spawned["session"]["process"], "alive", "{spawned:#}");
@@ -411,8 +413,10 @@ fn f1_a23_why_of_a_run_explains_the_run() {
     let session = row["sessions"][0]["id"].as_str().unwrap();
     let why = site.stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
     let first = why.lines().next().unwrap();
-    assert!(first.starts_with("failed") && first.contains("its work failed"), "{why}");
-    assert!(first.contains(&format!("(session {})", short_id(session))), "{why}");
+    let name = row["name"].as_str().unwrap();
+    assert!(first.starts_with(&format!("{name} failed")), "{why}");
+    assert!(first.contains("its work failed"), "{why}");
+    assert!(first.ends_with(&format!("(session {}).", short_id(session))), "{why}");
     let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["session"]["session"]["id"], *session, "{output:#}");
     assert!(output["why"].as_str().unwrap().starts_with("its work failed"), "{output:#}");

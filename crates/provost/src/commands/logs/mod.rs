@@ -3,6 +3,7 @@
 mod hook;
 mod run;
 mod show;
+mod sink;
 mod source;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -14,11 +15,16 @@ use provost_engine::shell::output_directory;
 
 use self::{
     show::{ChannelFilter, LinePrinter, LineStyle},
+    sink::{LineFilter, LineSink},
     source::JournalSource,
 };
-use super::mutation::{next_commands, setup_failed};
+use super::{
+    mutation::{next_commands, setup_failed},
+    past_time::{PastTime, parse_past_time},
+};
 use crate::{
     cli::CliResult,
+    clock,
     context::Context,
     error::Error,
     follow::{self, EventFilter, EventFollower},
@@ -29,12 +35,12 @@ use crate::{
 
 /// Show the output of a session's or run's processes
 ///
-/// Input is shown only as "→ KEY (N bytes)". Control characters are escaped and Codex's protocol is rendered as text,
-/// unless --raw is given. With --json each line is an object {at_ms, channel, text, launch}, where the text is the
-/// original line.
+/// Text output is for reading: Codex's protocol becomes text, its routine log lines are hidden, colors are removed and
+/// control characters are escaped. Input is shown only as "→ KEY (N bytes)". --raw prints everything unchanged. With
+/// --json each line is an object {at_ms, channel, text, launch}, where the text is the original line.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
     /// Session or run ID (a unique part is enough) or name
@@ -42,6 +48,15 @@ pub(crate) struct LogsArgs {
     /// Wait for more output until the outcome is sealed, across launches and sessions, then show the outcome
     #[arg(short, long)]
     follow: bool,
+    /// Only the last N lines; of a run, those of each session
+    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    tail: Option<usize>,
+    /// Only output since a time: an age such as 10m, or a local time such as 14:30 or "2026-02-28 14:30"
+    #[arg(long, value_name = "DURATION|TIME", value_parser = parse_past_time)]
+    since: Option<PastTime>,
+    /// Start each line with its local time
+    #[arg(long, conflicts_with_all = ["raw", "json"])]
+    timestamps: bool,
     /// Show the output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
@@ -75,7 +90,13 @@ pub(crate) struct LogsArgs {
 pub(crate) fn run(context: &Context, args: &LogsArgs) -> CliResult {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    let shown = LinePrinter::new(channels(args), style(context, args));
+    let filter = LineFilter {
+        tail: args.tail,
+        since_ms: args.since.map(|since| since.at_ms(clock::now_ms())),
+        timestamps: args.timestamps,
+    };
+    let sink = LineSink::new(filter, clock::local_zone());
+    let shown = LinePrinter::new(channels(args), style(context, args), sink);
     let mut logs = Logs { context, home, shown, missing: Vec::new() };
     match target::find_session_or_run(&client, &args.id)? {
         SessionOrRun::Session(row) => logs.of_session(args, &row)?,
@@ -123,6 +144,7 @@ impl Logs<'_> {
         if own && row.flags.iter().any(|flag| flag == "adopted") {
             return Err(no_output_here(row).into());
         }
+        self.shown.sink.restart();
         match (&args.hook, args.check, args.setup, args.follow) {
             (Some(which), _, _, _) => self.hook(row, which)?,
             (None, Some(no), _, _) => self.check(row, no)?,
@@ -130,6 +152,7 @@ impl Logs<'_> {
             (None, None, false, false) => self.launches(row, args.launch)?,
             (None, None, false, true) => self.follow(row, args.launch)?,
         }
+        self.shown.sink.release(&self.context.ui)?;
         Ok(self.check_nothing_missing(row)?)
     }
 
@@ -201,7 +224,8 @@ impl Logs<'_> {
             self.missing.push(what.to_owned());
         }
         self.drain(&mut source)?;
-        self.shown.flush(&self.context.ui)
+        self.shown.flush(&self.context.ui)?;
+        self.shown.sink.release(&self.context.ui)
     }
 
     fn output_source(&self, output: &str, what: &str) -> JournalSource {
@@ -231,6 +255,7 @@ impl Logs<'_> {
             self.drain(&mut source)?;
             self.shown.flush(&self.context.ui)?;
         }
+        self.shown.sink.release(&self.context.ui)?;
         if !self.missing.is_empty() {
             return Ok(());
         }
@@ -266,6 +291,7 @@ impl Logs<'_> {
                     return Ok(());
                 }
             }
+            self.shown.sink.release(&self.context.ui)?;
             if row.sealed && at >= row.launches.len() {
                 self.show_outcome(&row);
                 return Ok(());
@@ -290,6 +316,9 @@ impl Logs<'_> {
         let mut link = source.follow();
         loop {
             self.drain(&mut source)?;
+            if link.is_live() {
+                self.shown.sink.release(&self.context.ui)?;
+            }
             // The holder writes all output before it reports the end, so one more read gets everything.
             if !link.wait() {
                 self.drain(&mut source)?;

@@ -13,7 +13,10 @@ use provost_holder::{
 };
 use serde_json::json;
 
-use super::source::JournalSource;
+use super::{
+    sink::{LineSink, ShownLine, is_agent_noise, strip_colors},
+    source::JournalSource,
+};
 use crate::{
     error::Error,
     ui::{Paint, Tone, Ui, escape_line, format_size},
@@ -45,6 +48,7 @@ pub(super) enum LineStyle {
 pub(super) struct LinePrinter {
     channels: ChannelFilter,
     style: LineStyle,
+    pub(super) sink: LineSink,
     partial: BTreeMap<JournalChannel, PartialLine>,
     /// Assembles an agent's messages; None if its output is shown verbatim.
     messages: Option<MessageAssembler>,
@@ -65,8 +69,8 @@ struct PartialLine {
 }
 
 impl LinePrinter {
-    pub(super) fn new(channels: ChannelFilter, style: LineStyle) -> Self {
-        LinePrinter { channels, style, partial: BTreeMap::new(), messages: None }
+    pub(super) fn new(channels: ChannelFilter, style: LineStyle, sink: LineSink) -> Self {
+        LinePrinter { channels, style, sink, partial: BTreeMap::new(), messages: None }
     }
 
     /// Starts the output of a launch or of another command. Users see the agent's messages; the raw protocol is for
@@ -88,9 +92,15 @@ impl LinePrinter {
         }
         match frame.channel {
             JournalChannel::Stdout | JournalChannel::Stderr if self.style == LineStyle::Raw => {
-                ui.raw(&frame.payload)
+                if self.sink.admits(source.at_ms(frame)) {
+                    ui.raw(&frame.payload)
+                } else {
+                    Ok(())
+                }
             }
-            JournalChannel::Stdout if self.messages.is_some() => self.print_messages(ui, frame),
+            JournalChannel::Stdout if self.messages.is_some() => {
+                self.print_messages(ui, source.at_ms(frame), frame)
+            }
             JournalChannel::Stdout | JournalChannel::Stderr => self.output(ui, source, frame),
             JournalChannel::Stdin if self.messages.is_some() && is_protocol(frame) => Ok(()),
             JournalChannel::Stdin | JournalChannel::Note => match describe_write(frame) {
@@ -112,7 +122,7 @@ impl LinePrinter {
             }
         }
         let last = self.messages.as_mut().and_then(MessageAssembler::finish);
-        last.map_or(Ok(()), |text| ui.lines(&message_lines(ui.paint, &text)))
+        last.map_or(Ok(()), |text| self.print_message(ui, None, &text))
     }
 
     fn wants(&self, channel: JournalChannel) -> bool {
@@ -145,25 +155,47 @@ impl LinePrinter {
         Ok(())
     }
 
-    fn print_messages(&mut self, ui: &Ui, frame: &JournalFrame) -> Result<(), Error> {
+    fn print_messages(
+        &mut self,
+        ui: &Ui,
+        at_ms: Option<i64>,
+        frame: &JournalFrame,
+    ) -> Result<(), Error> {
         let texts = self.messages.as_mut().map(|messages| messages.feed(frame)).unwrap_or_default();
-        texts.iter().try_for_each(|text| ui.lines(&message_lines(ui.paint, text)))
+        texts.iter().try_for_each(|text| self.print_message(ui, at_ms, text))
+    }
+
+    fn print_message(&mut self, ui: &Ui, at_ms: Option<i64>, text: &str) -> Result<(), Error> {
+        let mut lines = message_lines(ui.paint, text).into_iter().map(ShownLine::Text);
+        lines.try_for_each(|line| self.sink.line(ui, at_ms, line))
     }
 
     fn print(
-        &self,
+        &mut self,
         ui: &Ui,
         channel: JournalChannel,
         at_ms: Option<i64>,
         label: &str,
         text: &str,
     ) -> Result<(), Error> {
-        match self.style {
-            LineStyle::Json => ui.value(&json!({
+        let line = match self.style {
+            LineStyle::Json => ShownLine::Json(json!({
                 "at_ms": at_ms, "channel": channel_name(channel), "text": text, "launch": label,
             })),
-            LineStyle::People | LineStyle::Raw => ui.line(&render_line(ui.paint, channel, text)),
-        }
+            LineStyle::People | LineStyle::Raw if self.is_noise(channel, text) => return Ok(()),
+            LineStyle::People | LineStyle::Raw => {
+                ShownLine::Text(render_line(ui.paint, channel, text))
+            }
+        };
+        self.sink.line(ui, at_ms, line)
+    }
+
+    /// Whether a line is the agent's own logging, which `--stderr` still shows.
+    fn is_noise(&self, channel: JournalChannel, text: &str) -> bool {
+        channel == JournalChannel::Stderr
+            && self.channels != ChannelFilter::Stderr
+            && self.messages.is_some()
+            && is_agent_noise(text)
     }
 }
 
@@ -215,7 +247,8 @@ fn take_lines(bytes: &mut Vec<u8>) -> Vec<Vec<u8>> {
 }
 
 fn render_line(paint: Paint, channel: JournalChannel, text: &str) -> String {
-    let text = escape_line(text.strip_suffix('\r').unwrap_or(text)).replace('␉', "\t");
+    let text = strip_colors(text.strip_suffix('\r').unwrap_or(text));
+    let text = escape_line(&text).replace('␉', "\t");
     match channel {
         JournalChannel::Stdout => text,
         JournalChannel::Stderr => format!("{} {text}", paint.paint(Tone::Dim, "err│")),
@@ -269,9 +302,10 @@ fn channel_name(channel: JournalChannel) -> &'static str {
 mod tests {
     use std::fs::File;
 
+    use jiff::tz::TimeZone;
     use provost_holder::journal::JournalWriter;
 
-    use super::*;
+    use super::{super::sink::LineFilter, *};
 
     #[test]
     fn lines_are_assembled_from_pieces() {
@@ -292,6 +326,10 @@ mod tests {
     #[test]
     fn output_is_escaped_for_terminal() {
         assert_eq!(render_line(Paint::OFF, JournalChannel::Stdout, "a\u{1b}[2J\tb\r"), "a␛[2J\tb");
+        assert_eq!(
+            render_line(Paint::OFF, JournalChannel::Stdout, "\u{1b}[31mred\u{1b}[0m"),
+            "red"
+        );
         assert_eq!(render_line(Paint::OFF, JournalChannel::Stderr, "x"), "err│ x");
     }
 
@@ -348,7 +386,8 @@ mod tests {
     #[test]
     fn only_text_style_renders_messages() {
         let rendered = |style, driver| {
-            let mut shown = LinePrinter::new(ChannelFilter::All, style);
+            let sink = LineSink::new(LineFilter::default(), TimeZone::UTC);
+            let mut shown = LinePrinter::new(ChannelFilter::All, style, sink);
             shown.begin(driver);
             shown.messages.is_some()
         };

@@ -74,6 +74,11 @@ impl JournalSource {
 }
 
 impl HolderFollower {
+    /// Whether the holder runs, so that more output may come.
+    pub(super) fn is_live(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Waits for more; `false` if nothing more will come.
     pub(super) fn wait(&mut self) -> bool {
         let notice = self.0.as_mut().and_then(|link| link.notice().ok());

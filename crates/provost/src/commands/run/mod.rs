@@ -40,13 +40,13 @@ pub(crate) struct RunArgs {
     /// Accept a result without any changes
     #[arg(long)]
     no_change_ok: bool,
-    /// How the work lands: branch, merge or pr [default: branch]
+    /// How the work lands: stays on its branch, is merged, or becomes a pull request
     #[arg(long, value_name = "HOW")]
     land: Option<String>,
     /// Use this plan file (TOML or JSON) instead of asking an agent to plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan_mode", "no_plan"])]
     plan: Option<PathBuf>,
-    /// Whether to break the goal into tasks: auto, always or never [default: auto]
+    /// Whether to break the goal into tasks
     #[arg(long, value_name = "MODE")]
     plan_mode: Option<String>,
     /// Do everything as one task, whatever triage suggests
@@ -55,16 +55,16 @@ pub(crate) struct RunArgs {
     /// Maximum number of agents that work at the same time [default: number of processors, 2 to 8]
     #[arg(long, value_name = "N")]
     parallel: Option<String>,
-    /// Maximum number of finished tasks that are merged and checked together [default: 8]
+    /// Maximum number of finished tasks that are merged and checked together
     #[arg(long, value_name = "N")]
     batch: Option<String>,
-    /// Review of each task's work: off, report or repair [default: report]
+    /// Review of each task's work
     #[arg(long, value_name = "MODE")]
     review_task: Option<String>,
-    /// Review of the whole change before it lands: off, report or repair [default: off]
+    /// Review of the whole change before it lands
     #[arg(long, value_name = "MODE")]
     review_final: Option<String>,
-    /// Maximum review-and-fix rounds [default: 2]
+    /// Maximum review-and-fix rounds
     #[arg(long, value_name = "N")]
     cycles: Option<String>,
     /// Whether the run ends with its plan
@@ -112,19 +112,19 @@ pub(crate) struct CommonArgs {
     /// File with answers by question ID, in the format of `answer --answers`; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// Review of the plan: off, report or repair [default: repair]
+    /// Review of the plan
     #[arg(long, value_name = "MODE")]
     review_plan: Option<String>,
     /// Wait for your approval of the plan
     #[arg(long)]
     approve_plan: bool,
-    /// Maximum number of tokens, such as 2M or 500k
+    /// Maximum number of tokens, such as 2M or 500k [default: no limit]
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
-    /// Maximum number of turns of all agents
+    /// Maximum number of turns of all agents [default: no limit]
     #[arg(long, value_name = "N")]
     turns: Option<String>,
-    /// Maximum working time per agent, such as 90m; waiting for you does not count
+    /// Maximum working time per agent, such as 90m; waiting for you does not count [default: no limit]
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
     #[command(flatten)]

@@ -40,27 +40,27 @@ const PROXY_VARS: [&str; 11] = [
     "CODEX_CA_CERTIFICATE",
 ];
 
-/// The Codex settings on the command line
+/// The agent's settings on the command line. Only the built-in agent, Codex, has them.
 #[derive(Debug, Args)]
 pub(crate) struct CodexArgs {
-    /// Codex: program to start [default: the newest one found]
-    #[arg(long, value_name = "PATH")]
-    pub(super) codex_path: Option<String>,
-    /// Codex: model
+    /// Model of the agent [default: the agent's own]
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// Codex: reasoning effort of the model, such as low, medium or high
+    /// Reasoning effort of the model, such as low, medium or high [default: the agent's own]
     #[arg(long)]
     pub(super) effort: Option<String>,
-    /// Codex: permissions of commands: read-only, workspace-write or full-access [default: workspace-write]
+    /// What the agent's commands may do
     #[arg(long, value_name = "MODE")]
     pub(super) sandbox: Option<String>,
-    /// Codex: allow network access in the sandbox
-    #[arg(long)]
-    pub(super) network: bool,
-    /// Codex: when to ask for approval: untrusted, on-request or never [default: on-request]
+    /// When the agent asks for approval
     #[arg(long, value_name = "WHEN")]
     pub(super) approvals: Option<String>,
+    /// Allow network access in the sandbox
+    #[arg(long)]
+    pub(super) network: bool,
+    /// Codex program to start [default: the newest one found]
+    #[arg(long, value_name = "PATH")]
+    pub(super) codex_path: Option<String>,
 }
 
 impl CodexArgs {
@@ -350,7 +350,7 @@ mod tests {
             let mut known = vec![("HOME", home.as_str()), ("PATH", "/usr/bin:/bin")];
             known.extend([("PROVOST_HOME", "/nowhere"), ("PROVOST_CODEX", codex.as_str())]);
             known.extend(variables);
-            let ui = Ui { json: true, paint: Paint::OFF, notice_paint: Paint::OFF };
+            let ui = Ui { json: true, hints: true, paint: Paint::OFF, notice_paint: Paint::OFF };
             let context = Context { environment: Environment::from_pairs(&known), ui };
             let line = ["spawn", "--agent", "codex", "--cwd", &work];
             let line = TestCli::try_parse_from(line.iter().chain(flags)).unwrap();

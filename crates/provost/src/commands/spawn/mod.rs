@@ -41,12 +41,18 @@ pub(crate) struct SpawnArgs {
     /// Command to run, or further arguments for the agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Agent: `codex`, or one from the configuration, `[agents.NAME]`
+    /// Name of the session [default: made from the command and the ID]
+    #[arg(long, value_parser = label)]
+    name: Option<String>,
+    /// Role of the session, used to filter lists [default: none]
+    #[arg(long, value_parser = label)]
+    role: Option<String>,
+    /// Agent: `codex`, or one from the configuration, `[agents.NAME]` [default: none, for a plain command]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
     codex: CodexArgs,
-    /// Codex: run once and exit, without questions or approvals (`codex exec`)
+    /// Run Codex once and exit, without questions or approvals (`codex exec`)
     #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
     /// Run it in a terminal that you can open with `provost attach`; it stays when its work is done
@@ -58,18 +64,14 @@ pub(crate) struct SpawnArgs {
     /// With --tty: also open a window for it in Provost's own tmux; see `provost attach --tmux`
     #[arg(long, requires = "tty")]
     tmux: bool,
-    /// Maximum number of tokens, such as 2M or 500k
-    #[arg(long, value_name = "TOKENS")]
-    budget: Option<String>,
-    /// Maximum number of turns
-    #[arg(long, value_name = "N")]
-    turns: Option<String>,
-    /// Name of the session [default: made from the command and the ID]
-    #[arg(long, value_parser = label)]
-    name: Option<String>,
-    /// Role of the session, used to filter lists
-    #[arg(long, value_parser = label)]
-    role: Option<String>,
+    /// Keep stdin open for `provost send` [default: closed]
+    #[arg(long)]
+    stdin: bool,
+    /// Keep the process running when its work is done
+    #[arg(long)]
+    keep: bool,
+    #[command(flatten)]
+    variables: VariableArgs,
     /// Directory to work in [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -79,41 +81,39 @@ pub(crate) struct SpawnArgs {
     /// Work in the directory itself, whatever the configuration says
     #[arg(long, overrides_with = "worktree")]
     no_worktree: bool,
+    /// Ignore the project's provost.toml, and do not let Codex trust the project's files
+    #[arg(long)]
+    ignore_project_config: bool,
     /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
     /// Run no checks, whatever the configuration says
     #[arg(long)]
     no_check: bool,
+    /// Accept a result without any changes
+    #[arg(long)]
+    no_change_ok: bool,
     /// Treat exit status 0 as a claim that the work is done [default: only for plain commands]
     #[arg(long, overrides_with = "no_exit0_is_done")]
     exit0_is_done: bool,
     /// Do not treat exit status 0 as a claim, for a command that reports by itself
     #[arg(long, overrides_with = "exit0_is_done")]
     no_exit0_is_done: bool,
-    /// Accept a result without any changes
-    #[arg(long)]
-    no_change_ok: bool,
-    /// Keep the process running when its work is done
-    #[arg(long)]
-    keep: bool,
+    /// Maximum number of tokens, such as 2M or 500k [default: no limit]
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<String>,
+    /// Maximum number of turns [default: no limit]
+    #[arg(long, value_name = "N")]
+    turns: Option<String>,
     /// Maximum working time, such as 90m; waiting for you does not count [default: no limit]
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
-    /// How long an open turn may be silent before it counts as stalled [default: 300s]
+    /// How long an open turn may be silent before it counts as stalled
     #[arg(long, value_name = "TIME")]
     stale_after: Option<String>,
-    /// Grace period before an outcome becomes final [default: 2s]
+    /// Grace period before an outcome becomes final
     #[arg(long, value_name = "TIME")]
     settle: Option<String>,
-    /// Ignore the project's provost.toml, and do not let Codex trust the project's files
-    #[arg(long)]
-    ignore_project_config: bool,
-    #[command(flatten)]
-    variables: VariableArgs,
-    /// Keep stdin open for `provost send` [default: closed]
-    #[arg(long)]
-    stdin: bool,
     /// Wait for the outcome: exit code 0 if the work is done, 1 if not. A session that needs input also ends the wait,
     /// with exit code 7 and its question. Ctrl-C ends only the wait, with exit code 130
     #[arg(long)]

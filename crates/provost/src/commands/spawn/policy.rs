@@ -75,7 +75,7 @@ mod tests {
             resolve(&Inputs { project: Some(file), project_is_trusted: true, ..Inputs::default() })
                 .unwrap();
         let environment = Environment::from_pairs(&[("HOME", "/home/u")]);
-        let ui = Ui { json: true, paint: Paint::OFF, notice_paint: Paint::OFF };
+        let ui = Ui { json: true, hints: true, paint: Paint::OFF, notice_paint: Paint::OFF };
         let work = WorkLocation::Worktree {
             top: "/repo".into(),
             path: "/trees/one".into(),

@@ -1,9 +1,11 @@
 //! The event list: number, time, session, description and new state.
 
+mod bookkeeping;
 mod describe_session;
 
 use std::collections::BTreeMap;
 
+use jiff::{Timestamp, tz::TimeZone};
 use provost_api::EventRow;
 use provost_core::session::Event;
 
@@ -14,7 +16,7 @@ use super::{
 };
 
 /// The width before an event's description: number, time and session.
-const TEXT_AT: usize = 33;
+const TEXT_AT: usize = 32;
 
 /// The maximum width of a description, over several lines.
 const TEXT_WIDTH: usize = 300;
@@ -26,24 +28,33 @@ const DATA_WIDTH: usize = 100;
 pub(crate) struct EventLines {
     paint: Paint,
     screen: Screen,
+    zone: TimeZone,
+    /// Whether bookkeeping is shown too.
+    verbose: bool,
     /// The last displayed state of each session.
     states: BTreeMap<String, String>,
 }
 
 impl EventLines {
-    pub(crate) fn new(paint: Paint, screen: Screen) -> Self {
-        EventLines { paint, screen, states: BTreeMap::new() }
+    pub(crate) fn new(paint: Paint, screen: Screen, zone: TimeZone, verbose: bool) -> Self {
+        EventLines { paint, screen, zone, verbose, states: BTreeMap::new() }
     }
 
-    /// Shows an event: its number, time (UTC), session, description and new state.
+    /// Shows an event: its number, local time, session, description and new state. Bookkeeping is
+    /// hidden unless it changes the state.
     pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
+        let before = self.states.get(&event.session);
+        let changes_state = event.state.is_some() && event.state.as_ref() != before;
+        if !self.verbose && !changes_state && bookkeeping::is_bookkeeping(event) {
+            return Vec::new();
+        }
         let state = self.changed_state(event).map(|state| state.replace('_', " "));
         let state =
             state.map(|state| format!(" {}", unbreakable(&format!("→ {}", escape_line(&state)))));
         let line = format!(
             "{} {} {}  {}{}",
             self.paint.paint(Tone::Dim, &format!("{:>6}", event.seq)),
-            self.paint.paint(Tone::Dim, &format_time(event.at)),
+            self.paint.paint(Tone::Dim, &format_time(event.at, &self.zone)),
             self.paint.paint(Tone::Bold, &short_id(&event.session)),
             clip(&escape_line(&describe(event)), TEXT_WIDTH),
             self.paint.paint(Tone::Live, &state.unwrap_or_default()),
@@ -76,24 +87,13 @@ fn describe(event: &EventRow) -> String {
     }
 }
 
-/// Formats month, day and time of day, in UTC.
-pub(super) fn format_time(at_ms: i64) -> String {
-    let (days, ms) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    let (month, day) = month_and_day(days);
-    format!("{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}Z")
-}
-
-/// Counts in eras of 400 years, and in years that start in March, so that a leap day is the last
-/// day of its year.
-fn month_and_day(days_since_1970: i64) -> (i64, i64) {
-    let day_of_era = (days_since_1970 + 719_468).rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    (if from_march < 10 { from_march + 3 } else { from_march - 9 }, day)
+/// Formats month, day and time of day in a time zone.
+pub(crate) fn format_time(at_ms: i64, zone: &TimeZone) -> String {
+    match Timestamp::from_millisecond(at_ms) {
+        Ok(at) => at.to_zoned(zone.clone()).strftime("%m-%d %H:%M:%S").to_string(),
+        // It is outside of the calendar.
+        Err(_) => "??-?? ??:??:??".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -128,27 +128,27 @@ mod tests {
 
     #[test]
     fn event_is_described_and_state_shown_once() {
-        let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED);
+        let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED, TimeZone::UTC, false);
         let mut shown = lines.show(&claim("a\n\u{202e}b"));
         shown.extend(lines.show(&claim("again")));
         let cancelled = event("attempt.cancelled", json!({"because": "enough"}));
         let cancelled = EventRow { state: Some("cancelled".to_owned()), ..cancelled };
         shown.extend(lines.show(&cancelled));
         insta::assert_snapshot!(shown.join("\n"), @"
-        7 02-29 01:02:03Z deadbeef  agent claims completed: a␊<U+202E>b → wrapping up
-        7 02-29 01:02:03Z deadbeef  agent claims completed: again
-        7 02-29 01:02:03Z deadbeef  cancelled: enough → cancelled
+        7 02-29 01:02:03 deadbeef  agent claims completed: a␊<U+202E>b → wrapping up
+        7 02-29 01:02:03 deadbeef  agent claims completed: again
+        7 02-29 01:02:03 deadbeef  cancelled: enough → cancelled
         ");
     }
 
     #[test]
     fn wrapped_text_is_indented() {
-        let mut lines = EventLines::new(Paint::OFF, Screen::with_columns(70));
+        let mut lines = EventLines::new(Paint::OFF, Screen::with_columns(69), TimeZone::UTC, false);
         let long = "the login works again, and so do the tests";
         insta::assert_snapshot!(lines.show(&claim(long)).join("\n"), @"
-        7 02-29 01:02:03Z deadbeef  agent claims completed: the login
-                                    works again, and so do the tests
-                                    → wrapping up
+        7 02-29 01:02:03 deadbeef  agent claims completed: the login
+                                   works again, and so do the tests
+                                   → wrapping up
         ");
     }
 
@@ -163,9 +163,28 @@ mod tests {
 
     #[test]
     fn times_include_the_day() {
-        assert_eq!(format_time(0), "01-01 00:00:00Z");
-        assert_eq!(format_time(951_782_400_000), "02-29 00:00:00Z");
-        assert_eq!(format_time(1_763_251_199_999), "11-15 23:59:59Z");
-        assert_eq!(format_time(-1), "12-31 23:59:59Z");
+        let utc = |at_ms| format_time(at_ms, &TimeZone::UTC);
+        assert_eq!(utc(0), "01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000), "02-29 00:00:00");
+        assert_eq!(utc(1_763_251_199_999), "11-15 23:59:59");
+        assert_eq!(utc(-1), "12-31 23:59:59");
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(format_time(951_782_400_000, &east), "02-29 02:00:00");
+        assert_eq!(utc(i64::MAX), "??-?? ??:??:??");
+    }
+
+    #[test]
+    fn bookkeeping_is_hidden_unless_it_changes_the_state() {
+        let usage = |state: &str| {
+            let data = json!({"launch": LAUNCH, "heard_ms": 5});
+            EventRow { state: Some(state.to_owned()), ..event("stream.heard", data) }
+        };
+        let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED, TimeZone::UTC, false);
+        assert_eq!(lines.show(&usage("working")).len(), 1);
+        assert_eq!(lines.show(&usage("working")).len(), 0);
+        assert_eq!(lines.show(&usage("stalled")).len(), 1);
+        let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED, TimeZone::UTC, true);
+        assert_eq!(lines.show(&usage("working")).len(), 1);
+        assert_eq!(lines.show(&usage("working")).len(), 1);
     }
 }

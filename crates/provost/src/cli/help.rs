@@ -1,0 +1,214 @@
+//! `provost help`: the commands in groups, their aliases, and the help topics.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Args, CommandFactory as _, ValueEnum as _};
+
+use super::{Cli, CliResult, intent, options};
+use crate::{
+    commands::{exit_codes, guide},
+    context::Context,
+};
+
+/// Show the help of a command, or a topic
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost help --all\n  provost help run\n  provost help exit-codes\n  provost help managing"
+)]
+pub(crate) struct HelpArgs {
+    /// Command, or topic: exit-codes, managing, review, member or loops [default: common commands]
+    #[arg(value_name = "COMMAND")]
+    subject: Vec<String>,
+    /// List every command
+    #[arg(long, conflicts_with = "subject")]
+    all: bool,
+}
+
+/// A group of commands in the help.
+struct CommandGroup {
+    title: &'static str,
+    /// Commands in `provost --help`.
+    common: &'static [&'static str],
+    /// Commands that only `provost help --all` shows.
+    more: &'static [&'static str],
+}
+
+/// Every command that is not hidden, by group. A new or renamed command changes only this table.
+const GROUPS: &[CommandGroup] = &[
+    CommandGroup { title: "Start", common: &["run", "spawn", "plan", "serve"], more: &[] },
+    CommandGroup {
+        title: "See",
+        common: &["ls", "status", "logs", "graph", "report-card"],
+        more: &[],
+    },
+    CommandGroup {
+        title: "Steer",
+        common: &[
+            "answer",
+            "approve",
+            "deny",
+            "send",
+            "attach",
+            "interrupt",
+            "stop",
+            "cancel",
+            "resume",
+        ],
+        more: &["limit", "compact", "rename"],
+    },
+    CommandGroup { title: "Take", common: &["resolve"], more: &["gc"] },
+    CommandGroup {
+        title: "Team",
+        common: &["pair", "task"],
+        more: &[
+            "cycle", "inbox", "criteria", "check", "loop", "manager", "handoff", "finish", "guide",
+        ],
+    },
+    CommandGroup { title: "External", common: &["discover", "adopt", "monitor"], more: &[] },
+    CommandGroup {
+        title: "History",
+        common: &["events", "search"],
+        more: &["replay", "audit", "telemetry", "export", "import", "ledger"],
+    },
+    CommandGroup {
+        title: "Set up",
+        common: &["doctor", "config", "trust"],
+        more: &["presets", "skills", "daemon", "completions", "tour", "help"],
+    },
+    CommandGroup { title: "Agents", common: &["report"], more: &[] },
+];
+
+/// Familiar names of commands. They work, and only the command's own help shows them.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("ls", &["list", "ps"]),
+    ("logs", &["log", "tail"]),
+    ("stop", &["kill"]),
+    ("monitor", &["wait"]),
+    ("resume", &["restart"]),
+    ("spawn", &["new"]),
+];
+
+/// The commands that a help text lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HelpExtent {
+    Common,
+    All,
+}
+
+/// Adds aliases and the grouped help to the parser.
+pub(super) fn decorate(command: clap::Command, extent: HelpExtent) -> clap::Command {
+    let command = ALIASES.iter().fold(options::describe(command), |command, (name, aliases)| {
+        command.mut_subcommand(name, |sub| {
+            let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let help = format!("{examples}\n\nAliases: {}", aliases.join(", "));
+            sub.aliases(*aliases).after_help(help)
+        })
+    });
+    let template = template(&command, extent);
+    command.help_template(template)
+}
+
+/// Returns the template of the main help: clap's own, with groups in place of one list.
+fn template(command: &clap::Command, extent: HelpExtent) -> String {
+    let (head, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
+    let shown = |group: &CommandGroup| match extent {
+        HelpExtent::Common => group.common.to_vec(),
+        HelpExtent::All => [group.common, group.more].concat(),
+    };
+    let width = GROUPS.iter().flat_map(shown).map(str::len).max().unwrap_or_default();
+    let mut text = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for group in GROUPS {
+        text.push_str(&format!("\n{head}{}:{head:#}\n", group.title));
+        for name in shown(group) {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let gap = " ".repeat(width - name.len() + 2);
+            text.push_str(&format!("  {literal}{name}{literal:#}{gap}{about}\n"));
+        }
+    }
+    if extent == HelpExtent::Common {
+        text.push_str("\nAll commands: provost help --all\n");
+    }
+    text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
+    text
+}
+
+pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {
+    if let [topic] = args.subject.as_slice() {
+        if context.ui.json && topic == "exit-codes" {
+            return exit_codes::run(context, &exit_codes::ExitCodesArgs {});
+        }
+        if let Ok(topic) = guide::Topic::from_str(topic, false) {
+            return guide::run(context, &guide::GuideArgs::for_topic(topic));
+        }
+    }
+    let extent = if args.all { HelpExtent::All } else { HelpExtent::Common };
+    let subject = args.subject.iter().map(OsString::from);
+    let words: Vec<OsString> = [OsString::from("provost")]
+        .into_iter()
+        .chain(subject)
+        .chain([OsString::from("--help")])
+        .collect();
+    match decorate(Cli::command(), extent).try_get_matches_from(&words) {
+        Err(help) => match intent::explain(&help, None) {
+            Some(error) => Err(error.into()),
+            None => super::report_parsed(context, &help),
+        },
+        // `--help` always ends the parsing.
+        Ok(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The maximum number of commands in `provost --help`.
+    const MAX_COMMON: usize = 30;
+
+    fn grouped() -> Vec<&'static str> {
+        GROUPS.iter().flat_map(|group| [group.common, group.more].concat()).collect()
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = super::super::command();
+        let visible: BTreeSet<&str> = command
+            .get_subcommands()
+            .filter(|sub| !sub.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        let listed: BTreeSet<&str> = grouped().into_iter().collect();
+        assert_eq!(visible, listed, "commands and the groups of the help differ");
+        assert_eq!(listed.len(), grouped().len(), "a command is in two groups");
+    }
+
+    #[test]
+    fn main_help_lists_at_most_thirty_commands() {
+        let common: usize = GROUPS.iter().map(|group| group.common.len()).sum();
+        assert!(common <= MAX_COMMON, "{common} commands");
+        assert!(GROUPS.iter().all(|group| !group.common.is_empty()), "a group is empty");
+    }
+
+    #[test]
+    fn aliases_name_commands_and_hide_none() {
+        let command = super::super::command();
+        let names: BTreeSet<&str> =
+            command.get_subcommands().map(clap::Command::get_name).collect();
+        for (name, aliases) in ALIASES {
+            assert!(names.contains(name), "{name}");
+            assert!(aliases.iter().all(|alias| !names.contains(alias)), "{aliases:?}");
+        }
+    }
+
+    #[test]
+    fn help_lists_every_guide() {
+        let command = super::super::command();
+        let help = command.find_subcommand("help").unwrap().clone().render_help().to_string();
+        for topic in guide::Topic::value_variants() {
+            assert!(help.contains(topic.as_str()), "{}", topic.as_str());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Commands for words that are not commands but have a clear meaning, such as `delete`.
+
+use std::ffi::OsStr;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use provost_api::ApiError;
+
+use crate::error::usage;
+
+/// A word that is not a command, and the commands that do what it means.
+struct Intent {
+    words: &'static [&'static str],
+    commands: &'static [&'static str],
+    /// What the command does about it, if that is not obvious.
+    note: &'static str,
+}
+
+const fn intent(
+    words: &'static [&'static str],
+    commands: &'static [&'static str],
+    note: &'static str,
+) -> Intent {
+    Intent { words, commands, note }
+}
+
+/// A word that is a command is never looked up here, so a row may name a future or former command.
+const INTENTS: &[Intent] = &[
+    intent(
+        &["delete", "remove", "rm", "del", "clean", "cleanup", "prune", "purge"],
+        &["provost gc"],
+        ", which lists what can be removed",
+    ),
+    intent(&["abort", "quit", "end"], &["provost cancel ID"], ""),
+    intent(
+        &["start", "create", "launch", "exec"],
+        &["provost run GOAL", "provost spawn -- COMMAND"],
+        "",
+    ),
+    intent(&["ask", "do", "fix", "build"], &["provost run GOAL"], ""),
+    intent(&["show", "info", "inspect", "describe", "get", "view"], &["provost status ID"], ""),
+    intent(&["why", "explain"], &["provost status ID --why"], ""),
+    intent(&["top", "watch", "dashboard"], &["provost status ID --watch", "provost events -f"], ""),
+    intent(&["continue", "retry", "unpause"], &["provost resume ID"], ""),
+    intent(&["pause", "suspend"], &["provost interrupt ID"], ""),
+    intent(
+        &["message", "msg", "tell", "say", "prompt", "chat", "write"],
+        &["provost send ID TEXT"],
+        "",
+    ),
+    intent(&["reply", "respond"], &["provost answer ID TEXT"], ""),
+    intent(&["accept", "allow", "yes", "confirm"], &["provost approve ID"], ""),
+    intent(&["reject", "refuse", "no"], &["provost deny ID"], ""),
+    intent(&["history", "timeline"], &["provost events"], ""),
+    intent(&["output", "cat"], &["provost logs ID"], ""),
+    intent(&["open", "connect", "enter", "screen"], &["provost attach ID"], ""),
+    intent(&["join", "await", "follow"], &["provost monitor ID"], ""),
+    intent(&["find", "grep"], &["provost search TEXT"], ""),
+    intent(&["agents", "scan"], &["provost discover"], ""),
+    intent(
+        &["merge", "land", "apply", "diff", "path"],
+        &["provost status RUN"],
+        ", which shows the branch to merge",
+    ),
+    intent(&["check-setup", "verify", "diagnose"], &["provost doctor"], ""),
+    intent(&["settings", "set", "init", "setup"], &["provost config show"], ""),
+    intent(&["version"], &["provost --version"], ""),
+    intent(&["pair"], &["provost team start"], ""),
+    intent(&["task", "cycle"], &["provost team show"], ""),
+    intent(&["inbox"], &["provost team next"], ""),
+    intent(&["criteria"], &["provost team criterion"], ""),
+    intent(&["check"], &["provost team prove"], ""),
+    intent(&["loop"], &["provost team loop"], ""),
+    intent(&["manager"], &["provost team contract"], ""),
+    intent(&["finish"], &["provost team done"], ""),
+    intent(&["handoff"], &["provost team handoff"], ""),
+    intent(&["report-card"], &["provost summary RUN"], ""),
+];
+
+/// Returns the error for an unknown command whose meaning is known.
+pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiError> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // Only the main command has meanings; the words below a command are its own.
+    if first.is_some_and(|first| first != OsStr::new(word)) {
+        return None;
+    }
+    let intent = INTENTS.iter().find(|intent| intent.words.contains(&word.as_str()))?;
+    let quoted: Vec<String> =
+        intent.commands.iter().map(|command| format!("`{command}`")).collect();
+    let error = usage(format!(
+        "there is no command \"{word}\"; use {}{}",
+        quoted.join(" or "),
+        intent.note
+    ));
+    Some(ApiError { next: intent.commands.iter().map(ToString::to_string).collect(), ..error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::is_valid_hint;
+
+    #[test]
+    fn suggested_commands_parse() {
+        let command = crate::cli::command();
+        for intent in INTENTS {
+            // While the word itself is a command, its row is not used.
+            if intent.words.iter().any(|word| command.find_subcommand(word).is_some()) {
+                continue;
+            }
+            for hint in intent.commands {
+                let with_arguments = format!("{hint} …");
+                let valid = is_valid_hint(hint) || is_valid_hint(&with_arguments);
+                assert!(valid, "{:?}: {hint}", intent.words);
+            }
+        }
+    }
+
+    #[test]
+    fn words_have_one_meaning() {
+        let mut words: Vec<&str> = INTENTS.iter().flat_map(|one| one.words).copied().collect();
+        words.sort_unstable();
+        let all = words.len();
+        words.dedup();
+        assert_eq!(words.len(), all);
+    }
+}
