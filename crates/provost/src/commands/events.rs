@@ -6,7 +6,7 @@ use clap::Args;
 use provost_api::{ApiError, Client, ErrorCode, EventRow};
 use serde::Deserialize;
 
-use super::{input, task_args::TeamReply};
+use super::{input, team::args::TeamReply};
 use crate::{
     cli::CliResult,
     context::Context,
