@@ -363,7 +363,7 @@ options! {
         fallback: Vec<NameLabel> = [];
     }
 
-    /// The project's loops, for `provost pair --loop NAME`; one with the name of a built-in loop
+    /// The project's loops, for `provost team start --loop NAME`; one with the name of a built-in loop
     /// changes it key by key.
     "loops.*" => LoopTemplate {
         /// The built-in loop to start from; unset means the one with the same name, if there is
@@ -389,7 +389,7 @@ options! {
         evidence["*"]: EvidenceTexts = unset;
     }
 
-    /// Rule-based managers, for `provost pair --manager policy:NAME`.
+    /// Rule-based managers, for `provost team start --manager policy:NAME`.
     "policies.*" => ManagerPolicy {
         /// Maximum number of actions in one team; the last one notifies the operator that there are
         /// no more.

@@ -21,20 +21,20 @@ pub(crate) fn hint_for_blocker(
     Some(match blocker {
         FinishBlocker::OpenCriterion { no, state, .. } => {
             match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {
-                ("proposed", _) => format!("provost criteria accept {no} --task {id}{by}"),
+                ("proposed", _) => format!("provost team criterion accept {no} -t {id}{by}"),
                 (
                     _,
                     Some(EvidenceRequirement::Verified { .. } | EvidenceRequirement::Pictures(_)),
                 ) => {
-                    format!("provost check --criterion {no} --task {id}{by}")
+                    format!("provost team prove --criterion {no} -t {id}{by}")
                 }
                 (_, Some(EvidenceRequirement::Asserted) | None) => {
-                    format!("provost criteria satisfy {no} --evidence TEXT --task {id}{by}")
+                    format!("provost team criterion satisfy {no} --evidence TEXT -t {id}{by}")
                 }
             }
         }
         FinishBlocker::ContractUnacknowledged { member, revision } => {
-            let ack = format!("provost manager ack --revision {revision} --task {id}");
+            let ack = format!("provost team contract accept --revision {revision} -t {id}");
             member_command(task, who, member, &ack)
         }
         FinishBlocker::EpilogueOpen { step } => {
@@ -42,38 +42,38 @@ pub(crate) fn hint_for_blocker(
             let of_review = *step == EpilogueStep::SeparateReview;
             let reviewer = if of_review { task.bound(MemberRole::Reviewer).next() } else { None };
             let step = step.as_str().replace('_', "-");
-            let done = format!("provost manager epilogue {step} --evidence TEXT --task {id}");
+            let done = format!("provost team contract epilogue {step} --evidence TEXT -t {id}");
             match reviewer {
                 Some(reviewer) => member_command(task, who, &reviewer.name, &done),
                 None => format!("{done}{by}"),
             }
         }
         FinishBlocker::NotAttacked => format!(
-            "provost manager attack --failure-mode TEXT --check TEXT --result TEXT --task {id}{by}"
+            "provost team contract challenge --failure-mode TEXT --check TEXT --result TEXT -t {id}{by}"
         ),
-        FinishBlocker::LoopIncomplete { .. } => format!("provost loop status --task {id}{by}"),
+        FinishBlocker::LoopIncomplete { .. } => format!("provost team loop status -t {id}{by}"),
         FinishBlocker::LoopGaveUp { .. } => {
-            format!("provost loop stop --because TEXT --task {id}{by}")
+            format!("provost team loop stop --because TEXT -t {id}{by}")
         }
         // Only as the operator.
         FinishBlocker::GateDropped { .. } if *who == TeamActor::Operator => {
-            format!("provost finish {id} --because TEXT")
+            format!("provost team done {id} --because TEXT")
         }
         FinishBlocker::GateDropped { .. } => ask_operator(&id.to_string(), &by),
         FinishBlocker::CriterionDropped { no, .. } => {
-            format!("provost criteria reopen {no} --because TEXT --task {id}{by}")
+            format!("provost team criterion reopen {no} --because TEXT -t {id}{by}")
         }
         FinishBlocker::InstructionOpen { member, .. } => {
-            format!("provost inbox ls {} --task {id}{by}", quoted_option("--to", member))
+            format!("provost team inbox ls {} -t {id}{by}", quoted_option("--to", member))
         }
         FinishBlocker::NothingProved => {
-            format!("provost criteria add TEXT --check COMMAND --task {id}{by}")
+            format!("provost team criterion add TEXT --check COMMAND -t {id}{by}")
         }
         FinishBlocker::CheckFailed { .. }
         | FinishBlocker::MemberWorking { .. }
         | FinishBlocker::NothingChanged { .. } => return None,
-        FinishBlocker::Paused => format!("provost task go-on {id}{by}"),
-        FinishBlocker::DecidedNotFinished => format!("provost finish {id} --because TEXT{by}"),
+        FinishBlocker::Paused => format!("provost team resume {id}{by}"),
+        FinishBlocker::DecidedNotFinished => format!("provost team done {id} --because TEXT{by}"),
     })
 }
 
@@ -82,8 +82,7 @@ pub(crate) fn hint_for_blocker(
 fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> String {
     match who {
         TeamActor::Member(name) if name != member => {
-            let (to, by) = (quoted_option("--to", member), actor_option(who));
-            format!("provost send {to} TEXT --task {}{by}", task.id)
+            send_command(&task.id.to_string(), &actor_option(who), member)
         }
         TeamActor::Member(_) | TeamActor::Operator | TeamActor::Policy | TeamActor::Provost => {
             format!("{command} {}", as_option(member))
@@ -93,7 +92,18 @@ fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> 
 
 /// Returns the command that asks the operator.
 fn ask_operator(id: &str, by: &str) -> String {
-    format!("provost send --to operator TEXT --task {id}{by}")
+    send_command(id, by, "operator")
+}
+
+/// Returns the command that sends a text to a member. A name with a leading dash comes after `--`,
+/// so that it is not an option.
+fn send_command(id: &str, by: &str, to: &str) -> String {
+    let name = shell_quote(to);
+    if to.starts_with('-') {
+        format!("provost team send -t {id}{by} -- {name} TEXT")
+    } else {
+        format!("provost team send {name} TEXT -t {id}{by}")
+    }
 }
 
 /// Returns the option that names the actor. Empty for the operator.
@@ -115,41 +125,41 @@ pub(crate) fn hint_after_refusal(
     let operates = *who == TeamActor::Operator;
     match (why, command) {
         (TeamRejection::NotAcknowledged(revision), _) => {
-            format!("provost manager ack --revision {revision} --task {id}{by}")
+            format!("provost team contract accept --revision {revision} -t {id}{by}")
         }
         (TeamRejection::NeedsConsent(_), _) if operates => format!("provost approve {id}"),
         (TeamRejection::NeedsConsent(_), _) => ask_operator(&id, &by),
         (TeamRejection::NoMove(moves), _) => {
             let kind = moves.first().map_or("KIND", |kind| kind.as_str());
-            format!("provost manager move {kind} --because TEXT --task {id}{by}")
+            format!("provost team contract move {kind} --because TEXT -t {id}{by}")
         }
         (
             TeamRejection::MessageIs { standing: "offered", .. },
             TeamCommand::Acknowledge { no, lease, .. },
         ) => {
-            format!("provost inbox accept {no} --lease {lease} --task {id}{by}")
+            format!("provost team inbox accept {no} --lease {lease} -t {id}{by}")
         }
         (TeamRejection::StaleLease(_) | TeamRejection::NoLease { .. }, _)
         | (TeamRejection::MessageIs { standing: "stored", .. }, _) => {
-            format!("provost inbox next --task {id}{by}")
+            format!("provost team next -t {id}{by}")
         }
         // A caller that drafts from a message does not take one.
         (TeamRejection::NoMessage(_), TeamCommand::Draft { .. })
         | (TeamRejection::MessageIs { .. }, _) => {
-            format!("provost inbox ls --all --task {id}{by}")
+            format!("provost team inbox ls --all -t {id}{by}")
         }
-        (TeamRejection::NoMessage(_), _) => format!("provost inbox next --task {id}{by}"),
+        (TeamRejection::NoMessage(_), _) => format!("provost team next -t {id}{by}"),
         (
             TeamRejection::Insufficient(InsufficientEvidence::NeedsCheck(_)),
             TeamCommand::Judge { no, .. },
         ) => {
-            format!("provost check --criterion {no} --task {id}{by}")
+            format!("provost team prove --criterion {no} -t {id}{by}")
         }
         (TeamRejection::OperatorsLoop(_) | TeamRejection::NoWorkToCheck, _) if !operates => {
             ask_operator(&id, &by)
         }
         (TeamRejection::NoLoop | TeamRejection::OperatorsLoop(_), _) => {
-            format!("provost loop start TEMPLATE --task {id}{by}")
+            format!("provost team loop start TEMPLATE -t {id}{by}")
         }
         (
             TeamRejection::LoopRuns(_)
@@ -158,25 +168,24 @@ pub(crate) fn hint_after_refusal(
             | TeamRejection::EvidenceMismatch(_)
             | TeamRejection::Blocked(_),
             _,
-        ) => format!("provost loop status --task {id}{by}"),
+        ) => format!("provost team loop status -t {id}{by}"),
         (
             TeamRejection::NoCriterion(_)
             | TeamRejection::IllegalJudgement { .. }
             | TeamRejection::TooManyCriteria(_)
             | TeamRejection::NothingToCheck,
             _,
-        ) => format!("provost criteria ls --task {id}{by}"),
+        ) => format!("provost team criterion ls -t {id}{by}"),
         (TeamRejection::MessagesOpen { member, .. }, _) => {
-            format!("provost inbox ls {} --task {id}{by}", quoted_option("--to", member))
+            format!("provost team inbox ls {} -t {id}{by}", quoted_option("--to", member))
         }
         (TeamRejection::OperatorAllows(_), _) => ask_operator(&id, &by),
-        (TeamRejection::NoWorkToCheck, _) => format!("provost task bind {id} NAME --role worker"),
-        (TeamRejection::StaleRevision { .. }, _) => format!("provost manager show --task {id}{by}"),
-        (TeamRejection::NoSession(member), _) => {
-            let to = quoted_option("--to", member);
-            format!("provost send {to} TEXT --task {id}{by}")
+        (TeamRejection::NoWorkToCheck, _) => format!("provost team bind {id} NAME --role worker"),
+        (TeamRejection::StaleRevision { .. }, _) => {
+            format!("provost team contract show -t {id}{by}")
         }
-        _ => format!("provost task show {id}{by}"),
+        (TeamRejection::NoSession(member), _) => send_command(&id, &by, member),
+        _ => format!("provost team show {id}{by}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The report card of a run: goal, understanding, plan, decisions, changes, proof, reviews and open
+//! The summary of a run: goal, understanding, plan, decisions, changes, proof, reviews and open
 //! points.
 //!
 //! It is written once, when the outcome is sealed, as Markdown and as HTML. All text of agents and
@@ -27,7 +27,7 @@ const MAX_FILES: usize = 100;
 
 /// Writes the card of a sealed run attempt, once. Existing files are left as they are.
 pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: WorkChanges) -> Result<(), String> {
-    let told = |why: std::io::Error| format!("cannot write the report card: {why}");
+    let told = |why: std::io::Error| format!("cannot write the summary: {why}");
     private::create_dir_all(dir).map_err(told)?;
     let page = build_page(run, leg, changes, CardAudience::Operator);
     // The Markdown comes last: if it exists, both do.

@@ -150,7 +150,7 @@ fn cannot_advance<'s>(
     }
 }
 
-/// Whether an effect leads to progress; nothing waits for a hook or a report card.
+/// Whether an effect leads to progress; nothing waits for a hook or a summary.
 fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
         RunEffect::CommitLeftovers(_)

@@ -22,14 +22,14 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
     narrate(
         "Now a team: a manager and two workers, all real Codex. They act through tools, and rules decide.",
     );
-    let words = dispatch::pair_args();
+    let words = dispatch::start_args();
     stage.show(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
     model.wait_for_hold(dispatch::HALF_WAY);
     let task = wait(stage, "a criterion to be accepted", |task| {
         task["criteria"][0]["state"] == "accepted"
     })?;
     narrate("One worker proposed a criterion. The other is in the middle of the second iteration:");
-    stage.show(&["loop", "status", "--task", NAME])?;
+    stage.show(&["team", "loop", "status", "-t", NAME])?;
     narrate(
         "The criterion's check is a command that an agent wrote. It runs only after you approve it:",
     );
@@ -46,13 +46,13 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
     narrate(
         "The worker claims that the tests pass. The manager requests the third iteration and is refused: the tests were not run.",
     );
-    stage.show(&["loop", "status", "--task", NAME])?;
+    stage.show(&["team", "loop", "status", "-t", NAME])?;
     model.release(dispatch::AT_THE_GATE);
     let task = wait(stage, "the task to end", |task| task["terminal"] == true)?;
     narrate(
         "Each iteration was verified. The first finish was refused because a criterion was open; the second was granted:",
     );
-    stage.show(&["task", "show", NAME])?;
+    stage.show(&["team", "show", NAME])?;
     check(&task)?;
     for name in [HAND, MATE, BOSS] {
         stage.wait_for_end(session(&task, name)?)?;
@@ -63,7 +63,7 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
 }
 
 fn wait(stage: &DemoEnv, what: &str, accept: impl Fn(&Value) -> bool) -> Result<Value> {
-    let show = ["task", "show", NAME, "--json"].map(str::to_owned);
+    let show = ["team", "show", NAME, "--json"].map(str::to_owned);
     stage.wait_until(what, || Ok(stage.json(&show)?["task"].clone()), accept)
 }
 

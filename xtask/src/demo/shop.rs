@@ -30,10 +30,10 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
     run_in_parallel(stage, &model)?;
     merge_batch(stage, &model, &gate)?;
     let row = stage.wait_for_run("the run to end", NAME, |row| row["sealed"] == true)?;
-    narrate("Landed. The whole graph, the branch, and the report card with the evidence:");
+    narrate("Landed. The whole graph, the branch, and the summary with the evidence:");
     stage.show(&["graph", NAME])?;
     stage.show_git(&["log", "--first-parent", "--format=%h %s", "main"])?;
-    stage.show(&["report-card", NAME])?;
+    stage.show(&["summary", NAME])?;
     check(&row, &stage.graph(NAME)?, &model)
 }
 

@@ -1,4 +1,4 @@
-//! `loop status`, `search`, `audit` and `replay` with few and with many teams.
+//! `team loop status`, `search`, `audit` and `replay` with few and with many teams.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ const GOAL: f64 = 20.0;
 pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let many = large_count();
     let (small, large) = (daemon_with_teams(table, FEW)?, daemon_with_teams(table, many)?);
-    for what in ["loop status", "search", "audit", "replay"] {
+    for what in ["team loop status", "search", "audit", "replay"] {
         let (mut bare, mut few, mut all) =
             (Sample::default(), Sample::default(), Sample::default());
         for _ in 0..RUNS {
@@ -40,11 +40,11 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// Returns the command line, for a team in the middle; `loop status` gets an open team.
+/// Returns the command line, for a team in the middle; `team loop status` gets an open team.
 fn command_args(what: &str, tasks: u64) -> Vec<&'static str> {
     let (middle, open) = (fill::name(tasks / 2), fill::name(tasks - 1));
     let text = match what {
-        "loop status" => format!("loop status --task {open} --json"),
+        "team loop status" => format!("team loop status -t {open} --json"),
         "search" => "search harbours begin --limit 10 --json".to_owned(),
         "audit" => format!("audit {middle} --json"),
         _ => format!("replay {middle} --as timeline --json"),

@@ -67,7 +67,7 @@ impl TeamCommandLines<'_> {
     /// Returns the command that fetches a member's next message.
     pub fn receive(&self) -> CommandLine {
         let seconds = WAIT_SECONDS.to_string();
-        self.team_command(&["inbox", "next"], &["--wait", "--timeout", &seconds, "--json"])
+        self.team_command(&["next"], &["--wait", "--timeout", &seconds, "--json"])
     }
 
     /// Returns the command that accepts a message.
@@ -82,11 +82,11 @@ impl TeamCommandLines<'_> {
 
     /// Returns the command that shows the team and suggests a next step.
     pub fn show_next(&self) -> CommandLine {
-        self.build(&["cycle", &self.task.id.to_string()], &[])
+        self.build(&["overview", &self.task.id.to_string()], &[])
     }
 
     pub fn show(&self) -> CommandLine {
-        self.build(&["task", "show", &self.task.id.to_string()], &[])
+        self.build(&["show", &self.task.id.to_string()], &[])
     }
 
     pub fn loop_status(&self) -> CommandLine {
@@ -94,24 +94,24 @@ impl TeamCommandLines<'_> {
     }
 
     pub fn criteria(&self) -> CommandLine {
-        self.team_command(&["criteria", "ls"], &[])
+        self.team_command(&["criterion", "ls"], &[])
     }
 
     /// Returns the command that acknowledges the contract.
     pub fn acknowledge_contract(&self) -> CommandLine {
         let revision = self.task.config.revision.to_string();
-        self.team_command(&["manager", "ack"], &["--revision", &revision])
+        self.team_command(&["contract", "accept"], &["--revision", &revision])
     }
 
     /// Returns the command that audits the team and finishes it if everything holds.
     pub fn finish(&self) -> CommandLine {
         let task = self.task.id.to_string();
-        self.build(&["finish", &task], &["--because", "every criterion holds"])
+        self.build(&["done", &task], &["--because", "every criterion holds"])
     }
 
     /// Returns the form of the command that chooses between two proposals.
     pub(super) fn choose(&self, choice: ProposalChoice) -> String {
-        self.usage_form(&["task", "choose", choice.as_str()], "--because TEXT")
+        self.usage_form(&["choose", choice.as_str()], "--because TEXT")
     }
 
     /// Returns the command that prints a member's handoff.
@@ -137,13 +137,14 @@ impl TeamCommandLines<'_> {
 
     fn team_command(&self, verbs: &[&str], rest: &[&str]) -> CommandLine {
         let task = self.task.id.to_string();
-        let verbs: Vec<&str> = verbs.iter().copied().chain(["--task", &task]).collect();
+        let verbs: Vec<&str> = verbs.iter().copied().chain(["-t", &task]).collect();
         self.build(&verbs, rest)
     }
 
-    /// Puts the acting member between the verbs and their options.
+    /// Builds a subcommand of `team`, with the acting member between the verbs and their options.
     fn build(&self, verbs: &[&str], rest: &[&str]) -> CommandLine {
-        let mut arguments: Vec<String> = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+        let mut arguments = vec!["team".to_owned()];
+        arguments.extend(verbs.iter().map(|verb| (*verb).to_owned()));
         arguments.extend(self.member.into_iter().flat_map(|name| option_args("--as", name)));
         arguments.extend(rest.iter().map(|word| (*word).to_owned()));
         let (home, program) = (self.caller.home.clone(), self.caller.program.clone());

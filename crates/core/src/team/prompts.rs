@@ -131,7 +131,7 @@ impl ContractText<'_> {
                 "A message cannot advance a loop: request the next iteration by its number, and show the missing evidence if it is refused.".to_owned(),
                 "Try to disprove the work before you call it done, or have a reviewer do it.".to_owned(),
                 QUOTED_NOTE.to_owned(),
-                "When nothing is open: record the move `stop`, run `finish`, and report the teardown. Only a granted finish ends the team; a move alone does not.".to_owned(),
+                "When nothing is open: record the move `stop`, finish the team, and report the teardown. Only a granted finish ends the team; a move alone does not.".to_owned(),
                 NO_TEARDOWN.to_owned(),
             ]),
             self.mode_requirements(),
@@ -243,9 +243,9 @@ impl ContractText<'_> {
             ],
             MemberMode::Commands | MemberMode::Late => vec![
                 self.send(&to),
-                self.form(&["criteria", "add"], "TEXT"),
-                self.form(&["check"], "--evidence NAME"),
-                self.form(&["loop", "show"], "NAME --text TEXT"),
+                self.form(&["criterion", "add"], "TEXT"),
+                self.form(&["prove"], "--evidence NAME"),
+                self.form(&["loop", "submit"], "NAME --text TEXT"),
                 code(&self.commands.show().to_string()),
             ],
         }
@@ -270,14 +270,14 @@ impl ContractText<'_> {
                 vec![
                     code(&self.commands.show_next().to_string()),
                     self.send(to),
-                    self.form(&["criteria", "add"], "TEXT"),
-                    self.form(&["criteria", "satisfy"], "NO --evidence TEXT"),
-                    self.form(&["check"], "--criterion NO"),
+                    self.form(&["criterion", "add"], "TEXT"),
+                    self.form(&["criterion", "satisfy"], "NO --evidence TEXT"),
+                    self.form(&["prove"], "--criterion NO"),
                     self.form(
                         &["loop", "continue"],
-                        &format!("ITERATION {} TEXT", recipient_option(to)),
+                        &format!("ITERATION {} TEXT", shell_option("--to", to)),
                     ),
-                    self.form(&["manager", "move"], "KIND --because TEXT"),
+                    self.form(&["contract", "move"], "KIND --because TEXT"),
                     code(&self.commands.finish().to_string()),
                 ]
             }
@@ -297,9 +297,9 @@ impl ContractText<'_> {
                 tool(tools::LOOK, "show the team's state"),
             ],
             MemberMode::Commands | MemberMode::Late => vec![
-                self.form(&["manager", "attack"], ATTACK_OPTIONS),
-                self.form(&["loop", "show"], &format!("NAME {ATTACK_OPTIONS}")),
-                self.form(&["criteria", "add"], "TEXT"),
+                self.form(&["contract", "challenge"], ATTACK_OPTIONS),
+                self.form(&["loop", "submit"], &format!("NAME {ATTACK_OPTIONS}")),
+                self.form(&["criterion", "add"], "TEXT"),
                 self.send(&to),
                 code(&self.commands.show().to_string()),
             ],
@@ -307,7 +307,7 @@ impl ContractText<'_> {
     }
 
     fn send(&self, to: &str) -> String {
-        self.form(&["send"], &format!("{} TEXT", recipient_option(to)))
+        self.form(&["send"], &format!("{} TEXT", shell_positional(to)))
     }
 
     fn form(&self, verbs: &[&str], rest: &str) -> String {
@@ -317,8 +317,11 @@ impl ContractText<'_> {
 
 const ATTACK_OPTIONS: &str = "--failure-mode TEXT --check TEXT --result TEXT";
 
-fn recipient_option(member: &str) -> String {
-    shell_option("--to", member)
+/// Returns a positional argument for a shell. After `--`, a value with a leading dash is not an
+/// option.
+fn shell_positional(value: &str) -> String {
+    let quoted = shell_quote(value);
+    if value.starts_with('-') { format!("-- {quoted}") } else { quoted }
 }
 
 /// Returns an option with its value, for a shell.
@@ -461,27 +464,26 @@ fn how_to_show(
             )
         };
     }
-    let shown =
-        if name.starts_with('-') { format!("-- {}", shell_quote(name)) } else { shell_quote(name) };
+    let shown = shell_positional(name);
     let form = match &required.proof {
         LoopProof::Verified { .. } | LoopProof::Pictures { files: Some(_), .. } => {
-            commands.usage_form(&["check"], &shell_option("--evidence", name))
+            commands.usage_form(&["prove"], &shell_option("--evidence", name))
         }
         LoopProof::Pictures { files: None, .. } => {
             let evidence = shell_option("--evidence", name);
-            commands.usage_form(&["check"], &format!("{evidence} --pictures EXPECTED ACTUAL"))
+            commands.usage_form(&["prove"], &format!("{evidence} --pictures EXPECTED ACTUAL"))
         }
         LoopProof::Asserted => {
-            commands.usage_form(&["loop", "show"], &format!("--text TEXT {shown}"))
+            commands.usage_form(&["loop", "submit"], &format!("--text TEXT {shown}"))
         }
         LoopProof::Adversarial => {
-            commands.usage_form(&["loop", "show"], &format!("{ATTACK_OPTIONS} {shown}"))
+            commands.usage_form(&["loop", "submit"], &format!("{ATTACK_OPTIONS} {shown}"))
         }
         LoopProof::Artifact { fields } => {
             let fields =
                 fields.iter().map(|field| shell_option("--field", &format!("{field}=VALUE")));
             let fields = fields.collect::<Vec<_>>().join(" ");
-            commands.usage_form(&["loop", "show"], &format!("{fields} {shown}"))
+            commands.usage_form(&["loop", "submit"], &format!("{fields} {shown}"))
         }
     };
     format!("run {}", code(&form))

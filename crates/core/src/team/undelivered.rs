@@ -99,8 +99,8 @@ fn format_report(lost: &[&TeamMessage]) -> String {
         lines.push(format!("and {more} more"));
     }
     let requeue = match lost {
-        [only] => format!("provost inbox requeue {} --to MEMBER --because TEXT", only.no),
-        _ => "provost inbox requeue NO --to MEMBER --because TEXT".to_owned(),
+        [only] => format!("provost team inbox requeue {} --to MEMBER --because TEXT", only.no),
+        _ => "provost team inbox requeue NO --to MEMBER --because TEXT".to_owned(),
     };
     lines.push(format!("To deliver it anyway, run `{requeue}`; --to can name another member."));
     lines.join("\n")

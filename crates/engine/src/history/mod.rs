@@ -52,7 +52,7 @@ pub fn resolve_task(ledger: &dyn ReadLedger, text: &str) -> Result<TeamId, ApiEr
     let found = matching_streams(ledger, TEAM, text)?;
     let missing = || {
         let message = format!("there is no team \"{text}\"");
-        ApiError::new(ErrorCode::NotFound, message).next("provost task ls")
+        ApiError::new(ErrorCode::NotFound, message).next("provost team ls")
     };
     match found.as_slice() {
         [(id, _)] => id.parse().map_err(|_| missing()),
@@ -87,7 +87,7 @@ fn parse_subject(kind: &str, id: &str) -> Option<Subject> {
 
 fn not_found(text: &str) -> ApiError {
     let message = format!("there is no session, run or team \"{text}\"");
-    ApiError::new(ErrorCode::NotFound, message).next("provost ls --all").next("provost task ls")
+    ApiError::new(ErrorCode::NotFound, message).next("provost ls --all").next("provost team ls")
 }
 
 fn stream_of(subject: Subject) -> StreamId {

@@ -143,7 +143,7 @@ fn history_commands(id: &str) -> Vec<String> {
 
 fn task_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
     let row: TeamRow = parse_projection(card)?;
-    let next = [format!("provost task show {}", short(&row.id))];
+    let next = [format!("provost team show {}", short(&row.id))];
     let next = next.into_iter().chain(history_commands(&row.id)).collect();
     Some(HitRow {
         next,
@@ -234,7 +234,7 @@ fn pair_hits(row: &TeamRow, sought: &TermQuery, archived: bool) -> Vec<HitRow> {
         sought.matches(&search_terms::member_terms(&row.name, texts.into_iter().chain(labels)))
     };
     let show = |member: &MemberRow| {
-        let next = [format!("provost task show {}", short(&row.id))];
+        let next = [format!("provost team show {}", short(&row.id))];
         let takes = !member.left && !row.terminal;
         let communication = takes.then(|| member.communication.clone());
         let receive = communication.as_ref().and_then(|how| how.receive_command.clone());

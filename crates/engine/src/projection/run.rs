@@ -23,7 +23,7 @@ use crate::{
     projection::session::{check_row, clip, clip_to, newest},
 };
 
-/// The longest text of a field that a row may have many of. The events and the report card have the
+/// The longest text of a field that a row may have many of. The events and the summary have the
 /// rest.
 const MAX_SHORT_BYTES: usize = 1 << 10;
 

@@ -1,4 +1,4 @@
-//! The plan on the report card: the result of each task, its agents, and the work of the merge
+//! The plan in the summary: the result of each task, its agents, and the work of the merge
 //! queue.
 
 use provost_core::{

@@ -86,7 +86,7 @@ impl Home {
         self.root.join("agents")
     }
 
-    /// The files about a run: its report cards.
+    /// The files about a run: its summaries.
     pub fn run(&self, run: RunId) -> PathBuf {
         self.root.join("runs").join(run.to_string())
     }

@@ -385,7 +385,7 @@ pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]
     let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
     let mut lists: Vec<&str> = kinds
         .iter()
-        .map(|kind| if *kind == stream::TEAM { "provost task ls" } else { "provost ls" })
+        .map(|kind| if *kind == stream::TEAM { "provost team ls" } else { "provost ls" })
         .collect();
     lists.dedup();
     lists.into_iter().fold(ApiError::new(ErrorCode::BadRequest, message), ApiError::next)

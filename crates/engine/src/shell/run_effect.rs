@@ -1,4 +1,4 @@
-//! The effects of a run: committing, landing, its hooks and its report card.
+//! The effects of a run: committing, landing, its hooks and its summary.
 
 use provost_core::{
     ids::SessionId,

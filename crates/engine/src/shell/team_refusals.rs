@@ -18,7 +18,7 @@ pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> O
         Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
             let by = hints::actor_option(who);
-            let next = format!("provost loop status --task {}{by}", task.id.short());
+            let next = format!("provost team loop status -t {}{by}", task.id.short());
             Some(ApiError::new(ErrorCode::Refused, message).next(next))
         }
         Event::FinishRefused(refused) => {
@@ -27,7 +27,7 @@ pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> O
             let helps = helps.filter_map(|one| hints::hint_for_blocker(task, who, one));
             let error = helps.take(MAX_HINTS).fold(error, ApiError::next);
             let by = hints::actor_option(who);
-            Some(error.next(format!("provost task show {}{by}", task.id.short())))
+            Some(error.next(format!("provost team show {}{by}", task.id.short())))
         }
         _ => None,
     }
@@ -35,12 +35,12 @@ pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> O
 
 pub(super) fn no_team(text: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\""))
-        .next("provost task ls")
+        .next("provost team ls")
 }
 
 pub(super) fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
     ApiError::new(error_code(why), why.to_string())
-        .next(format!("provost task show {}", id.short()))
+        .next(format!("provost team show {}", id.short()))
 }
 
 /// Like [`refused`], with the command that helps the caller.

@@ -280,10 +280,10 @@ impl Owner {
         match (own.as_slice(), last) {
             ([one], _) => Ok(*one),
             ([], Some(last)) => Ok(last),
-            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next("provost task ls")),
+            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next("provost team ls")),
             ([..], _) => {
                 let message = "there are several teams: name one of them";
-                Err(ApiError::new(ErrorCode::BadRequest, message).next("provost task ls"))
+                Err(ApiError::new(ErrorCode::BadRequest, message).next("provost team ls"))
             }
         }
     }
@@ -469,7 +469,7 @@ impl Owner {
     ) -> Result<String, ApiError> {
         check_name_free(turn, &spec.name, None)?;
         turn.open_team(id, spec.clone(), &[], actor).map_err(|why| {
-            ApiError::new(error_code(&why), why.to_string()).next("provost task new --help")
+            ApiError::new(error_code(&why), why.to_string()).next("provost team new --help")
         })?;
         self.opened_reply(turn, id)
     }
@@ -521,7 +521,7 @@ impl Owner {
         turn.open_team_with_sessions(id, pairing.spec.clone(), &commands, &new, actor).map_err(
             |why| {
                 // There is no team to show.
-                ApiError::new(error_code(&why), why.to_string()).next("provost pair --help")
+                ApiError::new(error_code(&why), why.to_string()).next("provost team start --help")
             },
         )?;
         for member in &pairing.members {
@@ -761,13 +761,13 @@ pub(super) fn resolve_actor(
             let member = turn.member_of(id, launch.session);
             let name = member.map(|member| member.name.clone()).ok_or_else(|| {
                 let message = format!("launch {launch} belongs to no member of this team");
-                ApiError::new(ErrorCode::Forbidden, message).next("provost task ls")
+                ApiError::new(ErrorCode::Forbidden, message).next("provost team ls")
             })?;
             match named {
                 Some(named) if *named != name => {
                     let message =
                         format!("you are {name} in this team, and may only act as {name}");
-                    Err(ApiError::new(ErrorCode::Forbidden, message).next("provost task show"))
+                    Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team show"))
                 }
                 Some(_) | None => Ok(TeamActor::Member(name)),
             }
@@ -784,7 +784,7 @@ fn check_name_free(
     let mut others = turn.teams().filter(|task| !task.phase.is_over() && Some(task.id) != own);
     if others.any(|task| task.spec.name == name) {
         let message = format!("there is already an open team \"{name}\"");
-        return Err(ApiError::new(ErrorCode::Refused, message).next("provost task ls"));
+        return Err(ApiError::new(ErrorCode::Refused, message).next("provost team ls"));
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Start", common: &["run", "spawn", "plan", "serve"], more: &[] },
     CommandGroup {
         title: "See",
-        common: &["ls", "status", "logs", "graph", "report-card"],
+        common: &["ls", "status", "logs", "graph", "summary"],
         more: &[],
     },
     CommandGroup {
@@ -59,10 +59,8 @@ const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Take", common: &["resolve"], more: &["gc"] },
     CommandGroup {
         title: "Team",
-        common: &["pair", "task"],
-        more: &[
-            "cycle", "inbox", "criteria", "check", "loop", "manager", "handoff", "finish", "guide",
-        ],
+        common: &["team"],
+        more: &["guide"],
     },
     CommandGroup { title: "External", common: &["discover", "adopt", "monitor"], more: &[] },
     CommandGroup {
@@ -72,8 +70,8 @@ const GROUPS: &[CommandGroup] = &[
     },
     CommandGroup {
         title: "Set up",
-        common: &["doctor", "config", "trust"],
-        more: &["presets", "skills", "daemon", "completions", "tour", "help"],
+        common: &["doctor", "config", "trust", "tour", "daemon"],
+        more: &["presets", "skills", "completions", "help"],
     },
     CommandGroup { title: "Agents", common: &["report"], more: &[] },
 ];

@@ -16,7 +16,7 @@ use super::{
     input,
     mutation::{KeyArgs, change, change_run},
     spawn::worktree,
-    task_args::TeamTarget,
+    team::args::TeamTarget,
 };
 use crate::{
     cli::CliResult,

@@ -6,7 +6,7 @@ use clap::Args;
 use provost_api::AuditReply;
 use serde_json::json;
 
-use super::{input, task_args};
+use super::{input, team::args as team_args};
 use crate::{
     cli::CliResult,
     context::Context,
@@ -24,8 +24,8 @@ use crate::{
 )]
 pub(crate) struct AuditArgs {
     /// Team ID (a unique part is enough) or name
-    #[arg(value_name = "TASK", value_parser = input::parse_name)]
-    task: String,
+    #[arg(value_name = "TEAM", value_parser = input::parse_name)]
+    team: String,
     /// Also show the text that was written
     #[arg(long)]
     content: bool,
@@ -34,8 +34,8 @@ pub(crate) struct AuditArgs {
 pub(crate) fn run(context: &Context, args: &AuditArgs) -> CliResult {
     let content = args.content.then(|| "1".to_owned());
     let path =
-        target::with_query(&target::team_action_path(&args.task, "audit"), &[("content", content)]);
-    let reply: AuditReply = task_args::client(context)?.get(&path)?;
+        target::with_query(&target::team_action_path(&args.team, "audit"), &[("content", content)]);
+    let reply: AuditReply = team_args::client(context)?.get(&path)?;
     let id = ui::short_id(&reply.task.id);
     let next = [format!("provost replay {id}"), format!("provost export {id} --to DIRECTORY")];
     if context.ui.json {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     input,
     mutation::{KeyArgs, change},
-    task_args::MemberArgs,
+    team::args::MemberArgs,
 };
 use crate::{cli::CliResult, context::Context, error::usage};
 
@@ -17,7 +17,7 @@ use crate::{cli::CliResult, context::Context, error::usage};
 /// of its team.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand --task limits --as boss"
+    after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand -t limits --as boss"
 )]
 pub(crate) struct CompactArgs {
     /// Session ID (a unique part is enough) or name; omit it with --member
@@ -39,7 +39,7 @@ pub(crate) fn run(context: &Context, args: &CompactArgs) -> CliResult {
         (Some(member), _) => {
             let key = format!("compact-{}", args.key.get(context));
             let command = TeamCommand::Compact { member: member.to_owned(), key };
-            args.member.task.target().change(context, &command, &args.key)
+            args.member.team.target().change(context, &command, &args.key)
         }
         (None, Some(id)) => change(context, id, "compact", &json!({}), &args.key),
         (None, None) => {

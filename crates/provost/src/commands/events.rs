@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{
     input,
     past_time::{PastTime, parse_past_time},
-    task_args::TeamReply,
+    team::args::TeamReply,
 };
 use crate::{
     cli::CliResult,

@@ -34,8 +34,8 @@ use crate::{
 )]
 pub(crate) struct ExportArgs {
     /// Team ID (a unique part is enough) or name
-    #[arg(value_name = "TASK", value_parser = input::parse_name)]
-    task: String,
+    #[arg(value_name = "TEAM", value_parser = input::parse_name)]
+    team: String,
     /// Directory to create
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
@@ -74,16 +74,16 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
 fn not_for_agents(why: &str) -> ApiError {
     let message =
         format!("an agent may not export: a bundle has text that is hidden from members; {why}");
-    ApiError::new(ErrorCode::Forbidden, message).next("provost replay TASK")
+    ApiError::new(ErrorCode::Forbidden, message).next("provost replay TEAM")
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> CliResult {
     refuse_agents(context)?;
     let reader = ledger::reader(context)?;
-    let id = history::resolve_task(&reader, &args.task)?;
+    let id = history::resolve_task(&reader, &args.team)?;
     let (streams, open) = history::streams_of(&reader, id)?;
     if !open.is_empty() && !args.snapshot {
-        return Err(still_open(&open, &args.task).into());
+        return Err(still_open(&open, &args.team).into());
     }
     let subject = provost_engine::stream::team_stream_id(id);
     let manifest =
@@ -110,7 +110,7 @@ fn still_open(open: &[StreamId], task: &str) -> ApiError {
     let message =
         format!("still open: {}; export the current state with --snapshot", named.join(", "));
     let ends = open.iter().take(3).map(|stream| match stream.kind() {
-        TEAM => format!("provost finish {} --because TEXT", ui::short_id(stream.key())),
+        TEAM => format!("provost team done {} --because TEXT", ui::short_id(stream.key())),
         _ => format!("provost stop {}", ui::short_id(stream.key())),
     });
     let snapshot = format!("provost export {} --to DIRECTORY --snapshot", shell_quote(task));

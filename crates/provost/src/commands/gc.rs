@@ -21,7 +21,7 @@ pub(crate) struct GcArgs {
     /// Remove the data instead of only listing it
     #[arg(long)]
     apply: bool,
-    /// Remove output and report cards only of work closed for longer than this; worktrees go at any age
+    /// Remove output and summaries only of work closed for longer than this; worktrees go at any age
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]

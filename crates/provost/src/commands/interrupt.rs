@@ -7,7 +7,7 @@ use provost_core::team::TeamCommand;
 use super::{
     input,
     mutation::{KeyArgs, change},
-    task_args::MemberArgs,
+    team::args::MemberArgs,
 };
 use crate::{cli::CliResult, context::Context, error::usage};
 
@@ -17,7 +17,7 @@ use crate::{cli::CliResult, context::Context, error::usage};
 /// message. A manager uses --member to interrupt a member of its team.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' --task limits --as boss"
+    after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' -t limits --as boss"
 )]
 pub(crate) struct InterruptArgs {
     /// Session ID (a unique part is enough) or name; omit it with --member
@@ -39,11 +39,11 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
             let (member, text) = (member.to_owned(), said(text)?);
             let key = format!("leave-{}", args.key.get(context));
             let command = TeamCommand::Interrupt { member, key, text };
-            args.member.task.target().change(context, &command, &args.key)
+            args.member.team.target().change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
-            let message = "--member takes only a text as argument; name the team with --task";
-            Err(usage(message).next("provost interrupt --member MEMBER TEXT --task TASK").into())
+            let message = "--member takes only a text as argument; name the team with --team";
+            Err(usage(message).next("provost interrupt --member MEMBER TEXT -t TEAM").into())
         }
         (None, Some(session), text) => {
             input::parse_name(session).map_err(|why| usage(format!("invalid session: {why}")))?;

@@ -48,10 +48,6 @@ pub(crate) struct TakeOverArgs {
 }
 
 impl TakeOverArgs {
-    pub(crate) fn is_given(&self) -> bool {
-        self.take_over
-    }
-
     /// Takes over the named session, or run with all its sessions.
     pub(crate) fn apply(&self, context: &Context, id: &str) -> Result<(), Error> {
         if !self.take_over {

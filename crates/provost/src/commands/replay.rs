@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use provost_api::ReplayReply;
 use serde_json::json;
 
-use super::{input, task_args};
+use super::{input, team::args as team_args};
 use crate::{
     cli::CliResult,
     context::Context,
@@ -24,8 +24,8 @@ use crate::{
 )]
 pub(crate) struct ReplayArgs {
     /// Team ID (a unique part is enough) or name
-    #[arg(value_name = "TASK", value_parser = input::parse_name)]
-    task: String,
+    #[arg(value_name = "TEAM", value_parser = input::parse_name)]
+    team: String,
     /// Format: compact (a line per message, criterion and session), timeline (a line per event) or transcript
     /// (messages)
     #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = FormArg::Compact)]
@@ -54,13 +54,13 @@ impl FormArg {
 
 pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
     let path = target::with_query(
-        &target::team_action_path(&args.task, "replay"),
+        &target::team_action_path(&args.team, "replay"),
         &[
             ("as", Some(args.form.as_str().to_owned())),
             ("content", args.content.then(|| "1".to_owned())),
         ],
     );
-    let reply: ReplayReply = task_args::client(context)?.get(&path)?;
+    let reply: ReplayReply = team_args::client(context)?.get(&path)?;
     let id = ui::short_id(&reply.task.id);
     let mut next = vec![format!("provost audit {id}")];
     match args.form {

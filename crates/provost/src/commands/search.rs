@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use provost_api::SearchReply;
 use serde_json::json;
 
-use super::task_args;
+use super::team::args as team_args;
 use crate::{
     cli::CliResult,
     context::Context,
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CliResult {
             ("limit", Some(args.limit.to_string())),
         ],
     );
-    let reply: SearchReply = task_args::client(context)?.get(&path)?;
+    let reply: SearchReply = team_args::client(context)?.get(&path)?;
     let first = reply.hits.first().map(|hit| hit.next.clone()).unwrap_or_default();
     if context.ui.json {
         context.ui.result(json!(reply), &first)?;
@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CliResult {
     }
     if reply.hits.is_empty() {
         context.ui.notice("no results");
-        context.ui.next(&["provost task ls".to_owned(), "provost ls --all".to_owned()]);
+        context.ui.next(&["provost team ls".to_owned(), "provost ls --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&ui::hit_lines(context.ui.paint, Screen::stdout(), &reply.hits))?;

@@ -13,8 +13,11 @@ use super::{
     graph, input,
     ls::SessionListReply,
     mutation::next_commands,
-    run, task,
-    task_args::{self, TeamReply},
+    run,
+    team::{
+        args::{self as team_args, TeamReply},
+        show as team_show,
+    },
 };
 use crate::{
     cli::CliResult,
@@ -97,7 +100,7 @@ fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
 }
 
 fn one_task(context: &Context, row: &TeamRow) -> Result<(), Error> {
-    let next = task_args::next_commands(row, None);
+    let next = team_args::next_commands(row, None);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
@@ -184,8 +187,9 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
 fn overview(context: &Context, client: &Client) -> Result<(), Error> {
     let reply: SessionListReply = client.get("/v1/sessions")?;
     let rows = &reply.sessions;
-    let waiting = task::for_operator(client)?;
-    let mut next: Vec<String> = waiting.iter().take(1).map(task::take_message_command).collect();
+    let waiting = team_show::for_operator(client)?;
+    let mut next: Vec<String> =
+        waiting.iter().take(1).map(team_show::take_message_command).collect();
     next.extend(overview_next(rows));
     if context.ui.json {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

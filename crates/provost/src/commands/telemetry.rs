@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use provost_api::TelemetryReply;
 use serde_json::json;
 
-use super::{input, task_args};
+use super::{input, team::args as team_args};
 use crate::{
     cli::CliResult,
     context::Context,
@@ -17,12 +17,12 @@ use crate::{
 /// Count messages, waits, refusals, checks and tokens
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost telemetry\n  provost telemetry --task limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
+    after_help = "Examples:\n  provost telemetry\n  provost telemetry -t limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
 )]
 pub(crate) struct TelemetryArgs {
     /// Only this team: ID (a unique part is enough) or name
-    #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
-    task: Option<String>,
+    #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
+    team: Option<String>,
     /// How far back to count; archived teams count only if named
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
@@ -44,12 +44,12 @@ pub(crate) enum TelemetryView {
 pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> CliResult {
     let path = target::with_query(
         "/v1/telemetry",
-        &[("task", args.task.clone()), ("window_ms", Some(args.window.to_string()))],
+        &[("task", args.team.clone()), ("window_ms", Some(args.window.to_string()))],
     );
-    let reply: TelemetryReply = task_args::client(context)?.get(&path)?;
+    let reply: TelemetryReply = team_args::client(context)?.get(&path)?;
     let next: Vec<String> = match reply.tasks.first() {
         Some(task) => vec![format!("provost audit {}", ui::short_id(&task.id))],
-        None => vec!["provost task ls".to_owned()],
+        None => vec!["provost team ls".to_owned()],
     };
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;

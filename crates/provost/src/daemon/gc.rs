@@ -85,7 +85,7 @@ pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<V
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
-/// Removes the report cards of runs closed long ago, and the output of their hooks and landings.
+/// Removes the summaries of runs closed long ago, and the output of their hooks and landings.
 async fn collect_runs(
     daemon: &DaemonServer,
     wanted: &GcScope,
@@ -379,7 +379,7 @@ fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
     remove_dirs(places, apply)
 }
 
-/// Removes the report cards of a run, and the journals of its hooks and landings.
+/// Removes the summaries of a run, and the journals of its hooks and landings.
 fn remove_run_output(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
     let cards = Some(home.run(run)).filter(|cards| cards.exists());
     let held = owned_paths(&home.checks(), &run.to_string());

@@ -575,8 +575,8 @@ async fn take_call(
     let peer = daemon.identify(&caller).await?;
     let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
     let launch = peer::verify_reporter(&peer, &daemon.world, launch, token)?.ok_or_else(|| {
-        let message = "only agents call tools; use the `provost task` commands";
-        ApiError::new(ErrorCode::Forbidden, message).next("provost task --help")
+        let message = "only agents call tools; use the `provost team` commands";
+        ApiError::new(ErrorCode::Forbidden, message).next("provost team --help")
     })?;
     check_text(&request.id, "id")?;
     let call: MemberCall = serde_json::from_value(request.call)

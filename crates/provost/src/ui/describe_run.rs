@@ -110,8 +110,8 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
             format!("forged record of {} moved aside; the effect ran", data["effect"])
         }
         "run.card_written" => match data["failure"].as_str() {
-            None => "report card written".to_owned(),
-            Some(why) => format!("cannot write the report card: {why}"),
+            None => "summary written".to_owned(),
+            Some(why) => format!("cannot write the summary: {why}"),
         },
         _ => return None,
     })

@@ -201,7 +201,7 @@ pub(crate) fn team_figure_lines(
     rows: &[TeamStatsRow],
 ) -> Vec<String> {
     let columns = [
-        ("TASK", ColumnFit::Whole),
+        ("TEAM", ColumnFit::Whole),
         ("NAME", ColumnFit::Start),
         ("STATE", ColumnFit::Whole),
         ("EVENTS", ColumnFit::Whole),

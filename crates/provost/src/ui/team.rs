@@ -42,7 +42,7 @@ pub(crate) fn team_lines(
     let mut rows: Vec<&TeamRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.terminal, std::cmp::Reverse(row.since)));
     let head = [
-        ("TASK", ColumnFit::Whole),
+        ("TEAM", ColumnFit::Whole),
         ("NAME", ColumnFit::Start),
         ("STATE", ColumnFit::Whole),
         ("CRITERIA", ColumnFit::Whole),

@@ -418,7 +418,7 @@ fn f5_m2_agent_check_is_labelled() {
         let status = planned.env.home.provost(&["status", &id]).ok().stdout.clone();
         assert!(status.contains("written by an agent"), "{status}");
         let card = eventually("the card is written", || {
-            let card = planned.env.home.provost(&["report-card", &id]);
+            let card = planned.env.home.provost(&["summary", &id]);
             if card.code() == Some(0) { Ok(card.stdout) } else { Err(card.stderr) }
         });
         assert!(card.contains("written by an agent"), "{card}");
@@ -480,17 +480,18 @@ fn f7_s3_worker_cannot_post_as_provost() {
     for (no, post) in posts.iter().enumerate() {
         fs::write(home.root().join(format!("post-{no}")), post).unwrap();
     }
-    home.provost(&["task", "new", "limits", "--goal", "limit how often each caller calls"]).ok();
+    home.provost(&["team", "new", "limits", "--goal", "limit how often each caller calls"]).ok();
     let spawn = ["spawn", "--json", "--", "perl", "-e", WORKER_SCRIPT, &place];
     let session = home.provost(&spawn).ok().json()["id"].as_str().unwrap().to_owned();
-    let bind = ["task", "bind", "limits"];
+    let bind = ["team", "bind", "limits"];
     home.provost(&[&bind[..], &["w", "--role", "worker", "--session", &session]].concat()).ok();
     home.provost(&[&bind[..], &["boss", "--role", "manager"]].concat()).ok();
     fs::write(home.root().join("order"), "").unwrap();
     let reply =
         |no| eventually("a reply", || read_nonempty(home.root().join(format!("reply-{no}"))));
     let replies: Vec<String> = (0..posts.len()).map(reply).collect();
-    let listed = home.provost(&["inbox", "ls", "--all", "--task", "limits", "--json"]).ok().json();
+    let listed =
+        home.provost(&["team", "inbox", "ls", "--all", "-t", "limits", "--json"]).ok().json();
     let messages = listed["messages"].as_array().unwrap();
     let of_worker: Vec<&Value> = messages.iter().filter(|one| one["from"] == "w").collect();
     assert_eq!(of_worker.len(), 1, "{replies:#?} {of_worker:#?}");
@@ -509,25 +510,25 @@ fn f5_g2_member_command_needs_consent() {
     let escaped = home.root().join("escaped").display().to_string();
     let check = format!("touch {escaped}");
     home.configure("[approvals]\ndeny = [\"command: curl\"]\n");
-    let new = ["task", "new", "limits", "--goal", "limit how often each caller calls"];
+    let new = ["team", "new", "limits", "--goal", "limit how often each caller calls"];
     home.provost_in(repo.path(), &new).ok();
     for (name, role) in [("w", "worker"), ("boss", "manager")] {
-        home.provost(&["task", "bind", "limits", name, "--role", role]).ok();
+        home.provost(&["team", "bind", "limits", name, "--role", role]).ok();
     }
     let act = |words: &[&str]| {
-        home.provost(&[words, &["--task", "limits", "--as", "boss", "--json"]].concat())
+        home.provost(&[words, &["-t", "limits", "--as", "boss", "--json"]].concat())
     };
-    act(&["manager", "ack", "--revision", "0"]).ok();
-    let denied = ["criteria", "add", "it can be fetched", "--check", "curl x", "--accept"];
+    act(&["team", "contract", "accept", "--revision", "0"]).ok();
+    let denied = ["team", "criterion", "add", "it can be fetched", "--check", "curl x", "--accept"];
     assert!(act(&denied).assert_code(4).stdout.contains("command curl"));
-    act(&["criteria", "add", "the file is there", "--check", &check, "--accept"]).ok();
-    let refused = act(&["check", "--criterion", "1"]);
+    act(&["team", "criterion", "add", "the file is there", "--check", &check, "--accept"]).ok();
+    let refused = act(&["team", "prove", "--criterion", "1"]);
     assert!(refused.assert_code(4).stdout.contains("has not approved"), "{refused:#?}");
-    let shown = home.provost(&["task", "show", "limits", "--json"]).ok().json();
+    let shown = home.provost(&["team", "show", "limits", "--json"]).ok().json();
     assert_eq!(shown["task"]["awaits_consent"], json!([check]), "{shown:#}");
     assert!(!Path::new(&escaped).exists(), "a member's command ran without consent");
     home.provost(&["approve", "limits"]).ok();
-    act(&["check", "--criterion", "1"]).ok();
+    act(&["team", "prove", "--criterion", "1"]).ok();
     eventually("the check ran", || Path::new(&escaped).exists().then_some(()));
-    home.provost(&["task", "cancel", "limits", "--because", "enough of it"]).ok();
+    home.provost(&["team", "cancel", "limits", "--because", "enough of it"]).ok();
 }

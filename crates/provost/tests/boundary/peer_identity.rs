@@ -504,15 +504,15 @@ fn operator_may_enter_pid_namespace() {
 fn f2_16_launch_cannot_read_as_another_member() {
     const PLAN: &str = "first the second caller";
     let stage = TestEnv::new();
-    stage.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    stage.provost(&["team", "new", "limits", "--goal", "limit the callers"]).ok();
     for (name, role) in [("hand", "worker"), ("boss", "manager"), ("eye", "reviewer")] {
-        stage.provost(&["task", "bind", "limits", name, "--role", role]).ok();
+        stage.provost(&["team", "bind", "limits", name, "--role", role]).ok();
     }
     let act = |who: &str, words: &[&str]| {
-        stage.provost(&[words, &["--task", "limits", "--as", who, "--json"]].concat()).ok().json()
+        stage.provost(&[words, &["-t", "limits", "--as", who, "--json"]].concat()).ok().json()
     };
-    act("boss", &["manager", "ack", "--revision", "0"]);
-    act("hand", &["task", "propose", PLAN]);
+    act("boss", &["team", "contract", "accept", "--revision", "0"]);
+    act("hand", &["team", "propose", PLAN]);
     let other = stage.spawn_scenario(HANGS, &[]);
     let get = |query: &str| {
         format!(
@@ -533,7 +533,7 @@ fn f2_16_launch_cannot_read_as_another_member() {
     assert_eq!(said.lines().count(), script.len(), "{said}");
     assert!(!said.contains(PLAN) && said.lines().all(|line| !line.starts_with("200")), "{said}");
     // The operator can read as any member.
-    let own = stage.provost(&["cycle", "limits", "--as", "hand", "--json"]).ok().json();
+    let own = stage.provost(&["team", "overview", "limits", "--as", "hand", "--json"]).ok().json();
     assert_eq!(own["cycle"]["proposals"]["worker"]["text"], PLAN);
 }
 

@@ -62,9 +62,11 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
     assert_untrusted(&refused, "provost.toml");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
-    for arguments in
-        [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it.", "--worker", "codex"]]
-    {
+    for arguments in [
+        &["run", "Do it."][..],
+        &["plan", "Do it."],
+        &["team", "start", "Do it.", "--worker", "codex"],
+    ] {
         assert_untrusted(
             &home.provost_in(repo.path(), &[arguments, &["--json"]].concat()),
             "provost.toml",

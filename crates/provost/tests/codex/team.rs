@@ -42,7 +42,8 @@ turn = [
 #[track_caller]
 fn open_pair(stage: &CodexEnv, flags: &[&str]) -> Value {
     let words = [
-        "pair",
+        "team",
+        "start",
         "limit how often each caller may call",
         "--name",
         "limits",
@@ -72,7 +73,7 @@ fn manager_and_worker_finish_a_team_with_tools() {
         let (boss, hand) = (member_session(&task, "boss"), member_session(&task, "hand"));
         let id = task["id"].as_str().unwrap().to_owned();
         eventually("the team is done", || {
-            let shown = stage.provost(&["task", "show", &id, "--json"]).ok().json();
+            let shown = stage.provost(&["team", "show", &id, "--json"]).ok().json();
             (shown["task"]["state"] == "done").then_some(())
         });
         let calls = |id: &str| -> Vec<Value> {
@@ -85,7 +86,8 @@ fn manager_and_worker_finish_a_team_with_tools() {
             let row = stage.wait_sealed(id);
             assert_eq!(row["state"], "stopped", "{which:?}: {row:#}");
         }
-        let listed = stage.provost(&["inbox", "ls", "--all", "--task", &id, "--json"]).ok().json();
+        let listed =
+            stage.provost(&["team", "inbox", "ls", "--all", "-t", &id, "--json"]).ok().json();
         let to = |name: &str| {
             let all = listed["messages"].as_array().unwrap();
             all.iter().filter(|one| one["to"] == name && one["standing"] == "acknowledged").count()
@@ -119,7 +121,7 @@ fn manager_call_across_daemon_kill_runs_once() {
     stage.daemon().kill();
     stage.model.release("door");
     stage.wait(&boss, "idle");
-    let listed = stage.provost(&["inbox", "ls", "--all", "--task", id, "--json"]).ok().json();
+    let listed = stage.provost(&["team", "inbox", "ls", "--all", "-t", id, "--json"]).ok().json();
     let messages = listed["messages"].as_array().unwrap();
     let asked = messages.iter().filter(|one| one["to"] == "operator").count();
     assert_eq!(asked, 1, "{listed:#}");
@@ -158,9 +160,9 @@ fn late_bound_codex_gets_commands_instead_of_tools() {
     let id = stage.spawn(&["Read the repository."]);
     stage.wait_sealed(&id);
     stage
-        .provost(&["task", "new", "limits", "--goal", "limit how often each caller may call"])
+        .provost(&["team", "new", "limits", "--goal", "limit how often each caller may call"])
         .ok();
-    let bind = ["task", "bind", "limits", "hand", "--role", "worker", "--session", &id, "--json"];
+    let bind = ["team", "bind", "limits", "hand", "--role", "worker", "--session", &id, "--json"];
     let bound = stage.provost(&bind).ok().json()["task"]["members"][0].clone();
     let how = &bound["communication"];
     assert_eq!((&how["kind"], &how["receive"]), (&json!("app_server"), &json!("turns")), "{how}");
@@ -169,7 +171,7 @@ fn late_bound_codex_gets_commands_instead_of_tools() {
     stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(stage.count_turns_with("You are hand, a worker of the team"), 1);
     assert_eq!(stage.count_turns_with("use the commands below"), 1);
-    let shown = stage.provost(&["task", "show", "limits"]).ok().stdout.clone();
+    let shown = stage.provost(&["team", "show", "limits"]).ok().stdout.clone();
     assert!(shown.contains("acts by commands"), "{shown}");
     stage.model.assert_all_as_scripted();
 }

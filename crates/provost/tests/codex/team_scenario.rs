@@ -18,7 +18,7 @@ fn team_finishes_despite_killed_worker_and_daemon() {
         stage.repo.write(name, text);
     }
     stage.repo.commit("Begin");
-    let words = [dispatch::pair_args(), vec!["--json".to_owned()]].concat();
+    let words = [dispatch::start_args(), vec!["--json".to_owned()]].concat();
     let opened = stage.provost_in(stage.repo.path(), &words).ok().json()["task"].clone();
     let id = opened["id"].as_str().unwrap();
     let [boss, hand, mate] = [BOSS, HAND, MATE].map(|name| member_session(&opened, name));
@@ -86,7 +86,7 @@ fn member_session(task: &Value, name: &str) -> String {
 
 fn wait_team(stage: &CodexEnv, holds: impl Fn(&Value) -> bool) -> Value {
     eventually("the team has the expected state", || {
-        let show = ["task", "show", dispatch::NAME, "--json"];
+        let show = ["team", "show", dispatch::NAME, "--json"];
         let task = stage.provost(&show).ok().json()["task"].clone();
         if holds(&task) { Ok(task) } else { Err(format!("{task:#}")) }
     })
@@ -128,7 +128,7 @@ fn assert_same_after_import(here: &CodexEnv, session: &str) {
     for look in [
         &["replay", dispatch::NAME][..],
         &["audit", dispatch::NAME, "--content"],
-        &["inbox", "ls", "--all", "--task", dispatch::NAME],
+        &["team", "inbox", "ls", "--all", "-t", dispatch::NAME],
         &["events", session, "--limit", "10000"],
     ] {
         let words = [look, &["--json"]].concat();

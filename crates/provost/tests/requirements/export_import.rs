@@ -97,7 +97,7 @@ fn imported_runs_and_teams_are_closed() {
     let run = here.home.provost_in(repo.path(), &run).ok().json()["id"].clone();
     let run = run.as_str().unwrap();
     here.home.wait_state(run, |row| row["sessions"][0].is_object());
-    here.home.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    here.home.provost(&["team", "new", "limits", "--goal", "limit the callers"]).ok();
     there.home.provost(&["ledger", "import", &export_ledger(&here)]).ok();
     let copy = there.status(run);
     assert_eq!((&copy["state"], &copy["sealed"]), (&json!("cancelled"), &json!(true)), "{copy:#}");

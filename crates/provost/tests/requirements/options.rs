@@ -302,7 +302,8 @@ fn e10_loop_and_policy_keys_are_in_the_opened_team() {
     let repo = stage.home.repo("work");
     stage.configure(NON_DEFAULT_LOOP_AND_POLICY);
     let words = [
-        "pair",
+        "team",
+        "start",
         "do it well",
         "--name",
         "steered",

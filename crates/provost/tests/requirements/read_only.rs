@@ -20,11 +20,11 @@ fn a06_reads_change_nothing() {
         .home
         .wait_state(&asks, |row| row["state"] == "needs_input" && row["activity"] == "exited");
     stage.pid(&lives);
-    stage.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    stage.provost(&["team", "new", "limits", "--goal", "limit the callers"]).ok();
     stage
-        .provost(&["task", "bind", "limits", "hand", "--role", "worker", "--session", &ended])
+        .provost(&["team", "bind", "limits", "hand", "--role", "worker", "--session", &ended])
         .ok();
-    stage.provost(&["send", "--task", "limits", "--to", "hand", "Begin."]).ok();
+    stage.provost(&["team", "send", "hand", "Begin.", "-t", "limits"]).ok();
     let bundle = stage.file("bundle");
     stage.provost(&["export", "limits", "--snapshot", "--to", &bundle]).ok();
     let before = snapshot_files(&stage);

@@ -201,7 +201,8 @@ fn open_team(stage: &TestEnv, repo: &TestRepo, name: &str) -> Vec<String> {
         "[session]\nstop_grace = \"1s\"\n[agents.rests]\ndriver = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
     ));
     let members = ["--worker", "hand=rests", "--manager", "boss=rests"];
-    let words = [&["pair", "limit calls", "--name", name][..], &members, &["--no-worktree"]];
+    let words =
+        [&["team", "start", "limit calls", "--name", name][..], &members, &["--no-worktree"]];
     let opened = stage.provost_in(repo.path(), &[&words.concat()[..], &["--json"]].concat());
     let members = opened.ok().json()["task"]["members"].as_array().unwrap().clone();
     members.iter().map(|one| one["session"].as_str().unwrap().to_owned()).collect()
@@ -217,14 +218,15 @@ fn f1_s6_finished_team_leaves_no_agent_running() {
             stage.wait(member, "idle");
         }
         let pids: Vec<u32> = members.iter().map(|id| stage.pid(id)).collect();
-        let acknowledge = ["manager", "ack", "--revision", "0", "--task", name, "--as", "boss"];
+        let acknowledge =
+            ["team", "contract", "accept", "--revision", "0", "-t", name, "--as", "boss"];
         stage.provost(&acknowledge).ok();
         let ended = match end {
             "finish" => {
-                let finish = ["finish", name, "--because", "all done", "--wait"];
+                let finish = ["team", "done", name, "--because", "all done", "--wait"];
                 stage.provost(&[&finish[..], &["--allow", "nothing_proved"]].concat())
             }
-            _ => stage.provost(&["task", "cancel", name, "--because", "not needed"]),
+            _ => stage.provost(&["team", "cancel", name, "--because", "not needed"]),
         };
         ended.ok();
         for (member, pid) in members.iter().zip(pids) {
@@ -233,7 +235,7 @@ fn f1_s6_finished_team_leaves_no_agent_running() {
             assert!(row["reason"].as_str().unwrap().contains("its team"), "{row:#}");
             eventually("the agent is gone", || (!is_running(pid)).then_some(()));
         }
-        let shown = stage.provost(&["task", "show", name, "--json"]).ok().json();
+        let shown = stage.provost(&["team", "show", name, "--json"]).ok().json();
         let task = &shown["task"];
         let last = stage.events_of(task["id"].as_str().unwrap(), "task.phase_changed");
         assert_eq!(task["since"], last.last().unwrap()["at"], "since when it is over");
@@ -248,9 +250,9 @@ fn f1_s6_team_leaves_foreign_agents_running() {
     stage.wait(&members[0], "idle");
     let own = stage.spawn_in(stage.root(), &["--name", "mine", "--agent", "rests", "wait"]);
     let pid = stage.pid(&own);
-    let bind = ["task", "bind", "limits", "mine", "--role", "worker", "--session", &own];
+    let bind = ["team", "bind", "limits", "mine", "--role", "worker", "--session", &own];
     stage.provost(&bind).ok();
-    stage.provost(&["task", "cancel", "limits", "--because", "not needed"]).ok();
+    stage.provost(&["team", "cancel", "limits", "--because", "not needed"]).ok();
     for member in &members {
         stage.wait_sealed(member);
     }

@@ -140,7 +140,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Every hook of a run ran, and the report card of each run attempt was written.
+    /// Every hook of a run ran, and the summary of each run attempt was written.
     fn hooks_of_run_ran(&self, run: &Run) -> Result<(), BrokenLaw> {
         if !run.is_closed() {
             return Err(format!("a run has ended with pending effects {:?}", run.effects()));

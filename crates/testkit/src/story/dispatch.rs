@@ -43,9 +43,9 @@ pub const AT_THE_GATE: &str = "at the gate";
 pub const REFUSED: [(&str, usize); 3] = [(BOSS, 3), (HAND, 1), (MATE, 0)];
 
 /// Returns the words of the command that opens the team.
-pub fn pair_args() -> Vec<String> {
+pub fn start_args() -> Vec<String> {
     let agent = |name: &str| format!("{name}=codex");
-    let mut words = vec!["pair".to_owned(), GOAL.to_owned()];
+    let mut words = vec!["team".to_owned(), "start".to_owned(), GOAL.to_owned()];
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     flag("--name", NAME.to_owned());
     flag("--worker", agent(HAND));

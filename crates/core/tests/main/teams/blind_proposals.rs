@@ -76,8 +76,7 @@ fn both_proposals_go_quoted_to_reviewer_only() {
     assert_eq!(asked.trust, MessageTrust::Instructs);
     let id = desk.task.id;
     for choice in ["worker", "manager", "stop"] {
-        let command =
-            format!("\n    provost task choose {choice} --task {id} --as eye --because TEXT");
+        let command = format!("\n    provost team choose {choice} -t {id} --as eye --because TEXT");
         assert!(asked.text.contains(&command), "{}", asked.text);
     }
     for text in [WORKER_PROPOSAL, MANAGER_PROPOSAL] {

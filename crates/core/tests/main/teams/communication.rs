@@ -106,7 +106,7 @@ fn member_without_session_pulls_by_command() {
     assert_eq!((how.channel_kind(), how.receive), ("pull", ReceiveMode::Asks));
     assert_eq!((how.can_push(), how.needs_wake()), (false, true));
     let command = how.receive_command.expect("it asks");
-    assert!(command.starts_with("provost inbox next --task 0"), "{command}");
+    assert!(command.starts_with("provost team next -t 0"), "{command}");
     assert!(command.contains("--as hand"), "{command}");
 }
 
@@ -119,7 +119,7 @@ fn late_member_is_onboarded_once_with_commands() {
     };
     assert_eq!((only.kind, only.trust), (TeamMessageKind::Instruction, MessageTrust::Instructs));
     assert_eq!(only.from, TeamActor::Provost);
-    for part in ["limit how often each caller may call", "as turns", "provost send --task"] {
+    for part in ["limit how often each caller may call", "as turns", "provost team send -t"] {
         assert!(only.text.contains(part), "{part}: {}", only.text);
     }
     assert!(!only.text.contains("provost_task_"), "{}", only.text);

@@ -205,7 +205,7 @@ proptest! {
         prop_assert!(given.prompt.contains(&script[0]));
         let beats = build_heartbeats(&desk.task, &caller).expect("it asks for its messages");
         let words = run_in_shell(&beats.teardown.finish_command);
-        prop_assert_eq!(words[1].as_str(), "finish");
+        prop_assert_eq!(&words[1..3], ["team", "done"]);
         prop_assert_eq!(beats.worker.map(|beat| beat.receive_command), Some(script[0].clone()));
         std::fs::remove_dir_all(&dir).expect("it is ours");
     }

@@ -42,7 +42,7 @@ fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
     until_sealed(context, &row.id, since)
 }
 
-/// Waits for the outcome, or without a terminal for a question. The report card is written when the outcome is
+/// Waits for the outcome, or without a terminal for a question. The summary is written when the outcome is
 /// sealed, so it is waited for too. `since` is an event before the run was opened.
 pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<RunRow, Error> {
     // Without a terminal there is no one to see the question while this waits.

@@ -17,7 +17,7 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
         return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
-    let card = format!("provost report-card {id}");
+    let card = format!("provost summary {id}");
     match row.state.as_str() {
         "succeeded" | "completed" => {
             let plan = (row.tasks.is_some() && !row.landing.done)
@@ -85,7 +85,7 @@ mod tests {
         let succeeded = RunRow { landing, ..ended("succeeded") };
         assert_eq!(
             next_commands(&succeeded),
-            ["git -C '/src/my app' merge provost/x", "provost report-card deadbeef"]
+            ["git -C '/src/my app' merge provost/x", "provost summary deadbeef"]
         );
         let used_up = RunRow { cause: Some("budget".to_owned()), ..ended("failed") };
         assert_eq!(
@@ -94,7 +94,7 @@ mod tests {
                 "provost logs deadbef0",
                 "provost limit deadbeef --turns MORE",
                 "provost resume deadbeef",
-                "provost report-card deadbeef",
+                "provost summary deadbeef",
             ]
         );
     }
@@ -141,7 +141,7 @@ mod tests {
                 "provost graph deadbeef",
                 "provost logs dead0001",
                 "provost resume deadbeef",
-                "provost report-card deadbeef",
+                "provost summary deadbeef",
             ]
         );
     }

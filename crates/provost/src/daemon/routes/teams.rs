@@ -359,7 +359,7 @@ async fn identify_reader(
     }
     if who.by.is_some() {
         let message = "only the operator, or a launch with its token, reads as a member of a task";
-        return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost task --help"));
+        return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team --help"));
     }
     Ok(TeamCaller::Operator)
 }

@@ -48,7 +48,7 @@ fn r01_r15_run_cancelled_at_question_stays_cancelled() {
     stage.provost(&["answer", request, "Blue"]).assert_code(4);
     stage.provost(&["answer", &id, "Blue"]).assert_code(4);
     assert_eq!(stage.run_row(&id)["state"], "cancelled");
-    assert!(stage.wait_report_card(&id).contains("cancelled"));
+    assert!(stage.wait_summary(&id).contains("cancelled"));
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     assert_eq!((&row["state"], &row["leg"]), (&"completed".into(), &2.into()), "{row:#}");
     let branch = row["landing"]["branch"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]), "hello");
-    let second = stage.wait_report_card(&id);
+    let second = stage.wait_summary(&id);
     assert!(second.contains(": completed"), "{second}");
-    let first = stage.provost(&["report-card", &id, "--leg", "1"]).ok().stdout.clone();
+    let first = stage.provost(&["summary", &id, "--leg", "1"]).ok().stdout.clone();
     assert!(first.starts_with("# run-") && first.contains(": cancelled"), "{first}");
     stage.model.assert_all_as_scripted();
 }

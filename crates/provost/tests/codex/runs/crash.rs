@@ -85,18 +85,18 @@ fn open_run(stage: &CodexEnv, check: &str) -> String {
     opened.ok().json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Waits for the run's hooks and its report card, and returns its other events without the varying fields.
+/// Waits for the run's hooks and its summary, and returns its other events without the varying fields.
 fn settled_events(stage: &CodexEnv, id: &str) -> Vec<String> {
     let after = |event: &Value| {
         ["run.hook_finished", "run.card_written"].iter().any(|kind| event["kind"] == *kind)
     };
-    let events = eventually("hooks and report card are done", || {
+    let events = eventually("hooks and summary are done", || {
         let listed = stage.provost(&["events", id, "--limit", "10000", "--json"]);
         let listed: Value = serde_json::from_str(&listed.stdout).map_err(|_| listed)?;
         let mut events = listed["events"].as_array().cloned().unwrap_or_default();
         events.retain(|event| event["stream"] == "run");
         let ended = events.iter().filter(|event| after(event)).count();
-        // Three hooks and a report card.
+        // Three hooks and a summary.
         if ended >= 4 { Ok(events) } else { Err(stage.provost(&["status", id])) }
     });
     let rest = events.iter().filter(|event| !after(event));

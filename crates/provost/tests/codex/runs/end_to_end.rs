@@ -62,7 +62,7 @@ const PLAIN_RUN_ARGS: [&str; 5] =
     ["Write a greeting.", "--no-triage", "--review-task", "off", "--check"];
 
 #[test]
-fn r16_e19_run_output_and_report_card_are_complete() {
+fn r16_e19_run_output_and_summary_are_complete() {
     let Some(stage) = CodexEnv::new(&work_thread(WRITE)) else { return };
     let ran = stage.run(&[&PLAIN_RUN_ARGS[..], &[CHECK]].concat());
     let (stdout, stderr) = (&ran.ok().stdout, &ran.stderr);
@@ -79,7 +79,7 @@ fn r16_e19_run_output_and_report_card_are_complete() {
     stage.repo.git(&["merge", "--quiet", branch]);
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");
 
-    let card = stage.provost(&["report-card", id]).ok().stdout.clone();
+    let card = stage.provost(&["summary", id]).ok().stdout.clone();
     for part in [
         "## Asked",
         "Write a greeting.",
@@ -89,7 +89,7 @@ fn r16_e19_run_output_and_report_card_are_complete() {
     ] {
         assert!(card.contains(part), "{part} is not in {card}");
     }
-    let html = stage.provost(&["report-card", id, "--html"]).ok().stdout.clone();
+    let html = stage.provost(&["summary", id, "--html"]).ok().stdout.clone();
     assert!(html.starts_with("<!doctype html>") && html.contains("<h2>Proved</h2>"), "{html}");
     stage.model.assert_all_as_scripted();
 }

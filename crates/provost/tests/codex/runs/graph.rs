@@ -91,7 +91,7 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
     );
     assert_every_commit_passes(&stage, &row, &check);
     assert_every_task_saw_answer(&stage);
-    let card = stage.wait_report_card(&id);
+    let card = stage.wait_summary(&id);
     for part in ["shop", shop::QUESTION, shop::ANSWER, "check.sh"] {
         assert!(card.contains(part), "{part} is not in {card}");
     }

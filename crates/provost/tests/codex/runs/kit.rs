@@ -123,11 +123,11 @@ impl CodexEnv {
         self.wait_run(id, |row| row["sealed"] == true)
     }
 
-    /// Waits for the report card, which is written after the outcome is sealed.
+    /// Waits for the summary, which is written after the outcome is sealed.
     #[track_caller]
-    pub(crate) fn wait_report_card(&self, id: &str) -> String {
-        eventually("the report card", || {
-            let card = self.home.provost(&["report-card", id]);
+    pub(crate) fn wait_summary(&self, id: &str) -> String {
+        eventually("the summary", || {
+            let card = self.home.provost(&["summary", id]);
             if card.code() == Some(0) { Ok(card.stdout) } else { Err(card) }
         })
     }

@@ -272,7 +272,7 @@ impl CampaignOperator {
         ]);
         self.listener = string_value(&spawned.ok().json()["id"]);
         self.run_until_answered(&[
-            "task",
+            "team",
             "new",
             "crew",
             "--goal",
@@ -282,7 +282,7 @@ impl CampaignOperator {
         ])
         .ok();
         self.run_until_answered(&[
-            "task", "bind", "crew", "hand", "--role", "worker", "--key", "hand",
+            "team", "bind", "crew", "hand", "--role", "worker", "--key", "hand",
         ])
         .ok();
     }
@@ -353,7 +353,7 @@ impl CampaignOperator {
             }
             2 => {
                 let text = format!("post-{round}");
-                let to = ["send", "--to", "hand", "--task", "crew", "--key", &key, &text];
+                let to = ["team", "send", "hand", "-t", "crew", "--key", &key, &text];
                 (to_strings(&to), CampaignCommand::Post(text))
             }
             3..=5 => {
@@ -508,8 +508,7 @@ impl CampaignOperator {
     pub(super) fn pull_messages(&self) {
         let mut taken = String::new();
         loop {
-            let next =
-                self.run_once(&["inbox", "next", "--task", "crew", "--as", "hand", "--json"]);
+            let next = self.run_once(&["team", "next", "-t", "crew", "--as", "hand", "--json"]);
             let item = next.ok().json()["item"].clone();
             if item.is_null() {
                 break;
@@ -520,7 +519,7 @@ impl CampaignOperator {
             ));
             let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
             self.run_once(&[
-                "inbox", "ack", &no, "--lease", &lease, "--task", "crew", "--as", "hand",
+                "team", "inbox", "ack", &no, "--lease", &lease, "-t", "crew", "--as", "hand",
             ])
             .ok();
         }
@@ -539,7 +538,7 @@ impl CampaignOperator {
     pub(super) fn stop(&mut self) {
         let why = "the campaign is over";
         self.run_until_answered(&[
-            "task",
+            "team",
             "cancel",
             "crew",
             "--because",

@@ -91,7 +91,7 @@ impl CrashEnv {
     }
 
     /// Waits until the outcome is sealed, the exit of every process was observed, every hook has finished, and every
-    /// run has its report card.
+    /// run has its summary.
     #[track_caller]
     pub(super) fn wait_settled(&self, id: &str, hooks: usize) -> Value {
         let row = wait_sealed(&self.home, id);

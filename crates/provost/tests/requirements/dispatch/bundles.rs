@@ -14,11 +14,15 @@ use crate::kit::{TALKER, TestEnv};
 fn finished_team() -> (TeamEnv, String) {
     let desk = TeamEnv::new();
     let session = bind_session_worker(&desk);
-    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
-    desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", "read it twice, aloud"]).ok();
-    desk.provost(&["finish", "limits", "--as", "hand", "--because", "I say that it is done"])
+    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    desk.act_as(
+        "boss",
+        &["team", "criterion", "satisfy", "1", "--evidence", "read it twice, aloud"],
+    )
+    .ok();
+    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "I say that it is done"])
         .assert_code(4);
-    desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
+    desk.provost(&["team", "done", "limits", "--because", "all of it holds now"]).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
     desk.wait_state(&session, |row| row["process"] != "alive");
     (desk, session)
@@ -35,7 +39,7 @@ fn read_answers(stage: &TestEnv, session: &str) -> Vec<Value> {
         &["replay", "limits", "--as", "transcript", "--content"],
         &["audit", "limits", "--content"],
         &["search", "callers"],
-        &["inbox", "ls", "--all", "--task", "limits"],
+        &["team", "inbox", "ls", "--all", "-t", "limits"],
     ];
     looks
         .iter()
@@ -140,7 +144,7 @@ fn open_team_exports_as_snapshot_and_imports_closed() {
     assert!(copy["because"].as_str().unwrap().contains("another home"), "{copy:#}");
     let row = there.status(&session);
     assert!(row["sealed"] == true && row["process"] != "alive", "{row:#}");
-    let next = ["inbox", "next", "--task", "limits", "--as", "hand", "--json"];
+    let next = ["team", "next", "-t", "limits", "--as", "hand", "--json"];
     there.provost(&next).assert_code(4);
     there.provost(&["ledger", "verify"]).ok();
     // In this home it continues.
@@ -189,9 +193,9 @@ fn refused_export_and_import_have_hints() {
     let live = TeamEnv::new();
     live.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let session = live.spawn_in(live.root(), &["--agent", TALKER, "--keep", "begin"]);
-    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     live.provost(&bind).ok();
-    live.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    live.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let open = live.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
     let next = open["error"]["next"][0].as_str().unwrap();
     assert!(next.starts_with("provost stop "), "{open}");

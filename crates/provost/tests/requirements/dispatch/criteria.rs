@@ -13,25 +13,35 @@ fn blocker_codes(task: &Value) -> Vec<&str> {
 #[test]
 fn worker_criterion_is_proposed_then_accepted() {
     let desk = TeamEnv::new();
-    let add = ["criteria", "add", "the tests of both callers pass"];
+    let add = ["team", "criterion", "add", "the tests of both callers pass"];
     let proposed = desk.act_as("hand", &add).ok().json()["criterion"].clone();
     assert_eq!((&proposed["state"], &proposed["source"]), (&json!("proposed"), &json!("worker")));
-    desk.act_as("hand", &["criteria", "accept", "1"]).assert_code(4);
+    desk.act_as("hand", &["team", "criterion", "accept", "1"]).assert_code(4);
     let accepted =
-        desk.act_as("boss", &["criteria", "accept", "1"]).ok().json()["criterion"].clone();
+        desk.act_as("boss", &["team", "criterion", "accept", "1"]).ok().json()["criterion"].clone();
     assert_eq!(accepted["state"], "accepted");
 }
 
 #[test]
 fn d12_empty_or_foreign_receipts_are_refused() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["criteria", "add", "the wording was read by a person", "--accept"]).ok();
+    desk.act_as_operator(&[
+        "team",
+        "criterion",
+        "add",
+        "the wording was read by a person",
+        "--accept",
+    ])
+    .ok();
     for empty in ["x", "ok", "- - - - - - - - - - - -"] {
-        desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", empty]).assert_code(2);
+        desk.act_as("boss", &["team", "criterion", "satisfy", "1", "--evidence", empty])
+            .assert_code(2);
     }
     let evidence = "read aloud with the support team";
-    let held =
-        desk.act_as("boss", &["criteria", "satisfy", "1", "--evidence", evidence]).ok().json();
+    let held = desk
+        .act_as("boss", &["team", "criterion", "satisfy", "1", "--evidence", evidence])
+        .ok()
+        .json();
     let held = &held["criterion"];
     assert_eq!((&held["state"], &held["receipt"]), (&json!("satisfied"), &json!("asserted")));
     assert_eq!(held["evidence"], format!("boss: {evidence}"));
@@ -40,10 +50,17 @@ fn d12_empty_or_foreign_receipts_are_refused() {
 #[test]
 fn asserted_receipt_is_refused_when_verified_needed() {
     let desk = TeamEnv::new();
-    let add =
-        ["criteria", "add", "the file is there in the end", "--check", "test -e x", "--accept"];
+    let add = [
+        "team",
+        "criterion",
+        "add",
+        "the file is there in the end",
+        "--check",
+        "test -e x",
+        "--accept",
+    ];
     desk.act_as_operator(&add).ok();
-    let word = ["criteria", "satisfy", "1", "--evidence", "I have seen that it is there"];
+    let word = ["team", "criterion", "satisfy", "1", "--evidence", "I have seen that it is there"];
     let refused = desk.act_as("boss", &word);
     assert!(refused.assert_code(2).stdout.contains("test -e x"), "{refused:?}");
 }
@@ -52,13 +69,13 @@ fn asserted_receipt_is_refused_when_verified_needed() {
 fn finish_requires_passing_checks_on_the_tree() {
     let desk = TeamEnv::new();
     let repo = desk.repo("shop");
-    let new = ["task", "new", "shop", "--goal", "a shop that sells", "--check", "test -e DONE"];
+    let new = ["team", "new", "shop", "--goal", "a shop that sells", "--check", "test -e DONE"];
     desk.provost_in(repo.path(), &new).ok();
     desk.bind("shop", "clerk", "worker");
-    let finish = ["finish", "shop", "--because", "all that was asked for is there"];
+    let finish = ["team", "done", "shop", "--because", "all that was asked for is there"];
     desk.provost(&finish).ok();
     let refused = eventually("the audit ends", || {
-        let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone();
+        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone();
         (!blocker_codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
     });
     assert_eq!(
@@ -69,12 +86,13 @@ fn finish_requires_passing_checks_on_the_tree() {
     repo.commit("done");
     desk.provost(&finish).ok();
     eventually("the task is done", || {
-        let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone();
+        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone();
         (task["state"] == "done").then_some(())
     });
     // Finishing a finished team reports that, and changes nothing.
     assert_eq!(
-        desk.provost(&["finish", "shop", "--because", "again", "--json"]).ok().json()["task"]["state"],
+        desk.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["task"]
+            ["state"],
         "done"
     );
 }
@@ -83,13 +101,17 @@ fn finish_requires_passing_checks_on_the_tree() {
 fn d17_manager_last_move_blocks_until_finish() {
     let desk = TeamEnv::new();
     desk.satisfy_criterion();
-    desk.act_as("boss", &["manager", "move", "stop", "--because", "nothing is left to do"]).ok();
+    desk.act_as(
+        "boss",
+        &["team", "contract", "move", "stop", "--because", "nothing is left to do"],
+    )
+    .ok();
     let task = desk.show_task();
     assert_eq!(
         (blocker_codes(&task), &task["state"]),
         (vec!["decided_not_finished"], &json!("active"))
     );
-    let boss = ["finish", "limits", "--because", "nothing is left to do", "--as", "boss"];
+    let boss = ["team", "done", "limits", "--because", "nothing is left to do", "--as", "boss"];
     desk.provost(&boss).ok();
     assert_eq!(
         (blocker_codes(&desk.show_task()), &desk.show_task()["state"]),
@@ -100,7 +122,7 @@ fn d17_manager_last_move_blocks_until_finish() {
 #[test]
 fn refused_accept_leaves_no_proposal() {
     let desk = TeamEnv::new();
-    let add = ["criteria", "add", "the tests of both callers pass", "--accept"];
+    let add = ["team", "criterion", "add", "the tests of both callers pass", "--accept"];
     let refused = desk.act_as("hand", &add);
     assert!(
         refused.assert_code(4).stdout.contains("a worker may not judge criteria"),
@@ -117,15 +139,30 @@ fn failed_check_shows_exit_and_author() {
     let check = "while test ! -e GO; do sleep 0.1; done; exit 7";
     let go = desk.file("GO");
     let check = check.replace("GO", &go);
-    desk.act_as_operator(&["criteria", "add", "it can be gone on", "--check", &check, "--accept"])
-        .ok();
-    desk.act_as_operator(&["loop", "start", "--require", &format!("tests=verified:{check}")]).ok();
-    desk.act_as_operator(&["check", "--criterion", "1"]).ok();
-    desk.act_as_operator(&["check", "--evidence", "tests"]).ok();
+    desk.act_as_operator(&[
+        "team",
+        "criterion",
+        "add",
+        "it can be gone on",
+        "--check",
+        &check,
+        "--accept",
+    ])
+    .ok();
+    desk.act_as_operator(&[
+        "team",
+        "loop",
+        "start",
+        "--require",
+        &format!("tests=verified:{check}"),
+    ])
+    .ok();
+    desk.act_as_operator(&["team", "prove", "--criterion", "1"]).ok();
+    desk.act_as_operator(&["team", "prove", "--evidence", "tests"]).ok();
     assert_eq!(desk.show_task()["criteria"][0]["being_checked"], true);
     assert_eq!(desk.show_task()["loop"]["being_checked"], json!(["tests"]));
-    assert!(desk.stdout_of(&["task", "show", "limits"]).contains("· being checked"));
-    let listed = ["criteria", "ls", "--task", "limits"];
+    assert!(desk.stdout_of(&["team", "show", "limits"]).contains("· being checked"));
+    let listed = ["team", "criterion", "ls", "-t", "limits"];
     assert!(desk.stdout_of(&listed).contains("being checked by"));
     std::fs::write(&go, "").unwrap();
     let task = eventually("both checks ended", || {
@@ -140,9 +177,9 @@ fn failed_check_shows_exit_and_author() {
         (&json!(check), &json!("exit 7"), &json!("hand"))
     );
     assert_eq!(task["criteria"][0]["being_checked"], false);
-    let shown = desk.stdout_of(&["task", "show", "limits"]);
+    let shown = desk.stdout_of(&["team", "show", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
-    let shown = desk.stdout_of(&["loop", "status", "--task", "limits"]);
+    let shown = desk.stdout_of(&["team", "loop", "status", "-t", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
     assert!(desk.stdout_of(&listed).contains("did not pass: exit 7"));
 }
@@ -151,19 +188,19 @@ fn failed_check_shows_exit_and_author() {
 fn audit_findings_and_finished_work_are_visible() {
     let desk = TeamEnv::in_repo(&["--check", "test -e DONE"]);
     desk.bind("limits", "boss", "manager");
-    let finish = ["finish", "limits", "--because", "all that was asked for is there"];
+    let finish = ["team", "done", "limits", "--because", "all that was asked for is there"];
     let refused = desk.provost(&[&finish[..], &["--json"]].concat()).assert_code(4).json();
     let next = refused["error"]["next"][0].as_str().unwrap();
-    assert!(next.starts_with("provost manager ack --revision 0 --task "), "{refused}");
+    assert!(next.starts_with("provost team contract accept --revision 0 -t "), "{refused}");
     assert!(next.ends_with(" --as boss"), "{refused}");
     desk.provost(&next.split(' ').skip(1).collect::<Vec<_>>()).ok();
     desk.provost(&finish).ok();
     eventually("the audit ends", || {
         (blocker_codes(&desk.show_task()) == ["check_failed"]).then_some(())
     });
-    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert_eq!(blocker_codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
-    let card = desk.stdout_of(&["cycle", "limits", "--as", "boss"]);
+    let card = desk.stdout_of(&["team", "overview", "limits", "--as", "boss"]);
     assert!(card.contains("have the work fixed: `test -e DONE` does not pass"), "{}", card);
     let top = desk.show_task()["cwd"].as_str().unwrap().to_owned();
     std::fs::write(std::path::Path::new(&top).join("DONE"), "yes\n").unwrap();
@@ -174,7 +211,7 @@ fn audit_findings_and_finished_work_are_visible() {
     });
     assert_eq!(done["audited"]["worker"], "hand", "{done:#}");
     let tree = &done["audited"]["tree"].as_str().unwrap()[..12];
-    let shown = desk.stdout_of(&["task", "show", "limits"]);
+    let shown = desk.stdout_of(&["team", "show", "limits"]);
     assert!(shown.contains(&format!("hand · tree {tree} was audited")), "{}", shown);
     assert!(shown.contains("check     test -e DONE"), "{}", shown);
     let again = desk.stdout_of(&finish);
@@ -187,14 +224,16 @@ fn audit_findings_and_finished_work_are_visible() {
 fn criteria_are_drafted_from_worker_list() {
     let desk = TeamEnv::new();
     let answer = "Done. Before it can go out:\n- An answer says how long to wait\n1. The tests of both callers pass\n- ok\n";
-    let sent = desk.act_as("hand", &["send", "--to", "boss", answer]).ok().json();
+    let sent = desk.act_as("hand", &["team", "send", "boss", answer]).ok().json();
     let no = sent["message"]["no"].to_string();
-    let looked =
-        desk.act_as("boss", &["criteria", "draft", "--from", &no, "--dry-run"]).ok().json();
+    let looked = desk
+        .act_as("boss", &["team", "criterion", "draft", "--from", &no, "--dry-run"])
+        .ok()
+        .json();
     assert_eq!(looked["draft"]["proposed"].as_array().map(Vec::len), Some(2), "{looked:#}");
     assert_eq!(looked["draft"]["left_out"][0]["why"], "says_nothing");
     assert_eq!(desk.show_task()["criteria"], json!([]), "nothing is proposed");
-    let drafted = desk.act_as("boss", &["criteria", "draft", "--from", &no]).ok().json();
+    let drafted = desk.act_as("boss", &["team", "criterion", "draft", "--from", &no]).ok().json();
     assert_eq!(drafted["draft"]["proposed"][1]["no"], 2, "{drafted:#}");
     let criteria = desk.show_task()["criteria"].clone();
     assert_eq!(criteria[0]["text"], "An answer says how long to wait");
@@ -203,10 +242,10 @@ fn criteria_are_drafted_from_worker_list() {
         (&json!("proposed"), &json!("worker"))
     );
     assert_eq!(criteria[0]["rationale"], format!("drafted from message {no} of hand"));
-    let words = ["criteria", "draft", "--from", "-", "--of", "hand", "--task", "limits"];
+    let words = ["team", "criterion", "draft", "--from", "-", "--of", "hand", "-t", "limits"];
     let shown = desk.provost_with_input(&words, "criterion: no caller is told of another");
     assert!(shown.ok().stdout.contains("no caller is told of another"), "{shown:?}");
     assert_eq!(desk.show_task()["criteria"][2]["source"], "worker");
-    desk.act_as("boss", &["criteria", "draft", "--from", "999"]).assert_code(3);
-    desk.act_as("boss", &["criteria", "draft", "--from", "x"]).assert_code(2);
+    desk.act_as("boss", &["team", "criterion", "draft", "--from", "999"]).assert_code(3);
+    desk.act_as("boss", &["team", "criterion", "draft", "--from", "x"]).assert_code(2);
 }

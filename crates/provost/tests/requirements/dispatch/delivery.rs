@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, thread};
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{ProgramOutput, eventually};
 use serde_json::{Value, json};
 
 use super::kit::TeamEnv;
@@ -48,7 +48,7 @@ fn message_is_stored_accepted_and_acknowledged() {
 fn waiting_member_is_woken_and_idle_wait_succeeds() {
     let desk = TeamEnv::new();
     let waiting =
-        desk.command(&["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"]);
+        desk.command(&["team", "next", "-t", "limits", "--as", "hand", "--wait", "--json"]);
     let waiting = thread::spawn(move || output_of(waiting));
     eventually("a member waits", || {
         let task = desk.show_task();
@@ -58,7 +58,7 @@ fn waiting_member_is_woken_and_idle_wait_succeeds() {
     desk.send("hand", "Begin with the tests.");
     let woken = waiting.join().unwrap();
     assert_eq!(woken.ok().json()["item"]["text"], "Begin with the tests.");
-    let idle = desk.act_as("hand", &["inbox", "next", "--wait", "--timeout", "1"]);
+    let idle = desk.act_as("hand", &["team", "next", "--wait", "--timeout", "1"]);
     assert_eq!(idle.ok().stdout, "{\"item\":null}\n", "who polls compares it word for word");
 }
 
@@ -69,7 +69,7 @@ fn d1_concurrent_sends_survive_daemon_kill() {
         .map(|sender| {
             let send = |n: u32| {
                 let text = format!("{sender}-{n}");
-                let words = ["send", "--to", "hand", &text, "--task", "limits", "--key", &text];
+                let words = ["team", "send", "hand", &text, "-t", "limits", "--key", &text];
                 // A request that the killed daemon did not answer is repeated with its key.
                 [desk.command(&words), desk.command(&words)]
             };
@@ -134,7 +134,7 @@ fn d2_taken_message_survives_daemon_death() {
 fn d2_consumer_killed_while_waiting_takes_nothing() {
     let desk = TeamEnv::with_flags(&SHORT_WINDOWS);
     let mut command =
-        desk.command(&["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"]);
+        desk.command(&["team", "next", "-t", "limits", "--as", "hand", "--wait", "--json"]);
     let mut waiting = command.stdout(std::process::Stdio::null()).spawn().unwrap();
     eventually("a member waits", || {
         desk.show_task()["members"][0]["polled_at"].is_i64().then_some(())
@@ -152,7 +152,7 @@ fn d4_second_consumer_gets_next_message() {
     desk.send("hand", "first");
     desk.send("hand", "second");
     let takers: Vec<_> = (0..2)
-        .map(|_| desk.command(&["inbox", "next", "--task", "limits", "--as", "hand", "--json"]))
+        .map(|_| desk.command(&["team", "next", "-t", "limits", "--as", "hand", "--json"]))
         .map(|command| thread::spawn(move || output_of(command)))
         .collect();
     let taken: BTreeSet<String> = takers
@@ -165,7 +165,7 @@ fn d4_second_consumer_gets_next_message() {
 #[test]
 fn repeated_key_returns_the_first_message() {
     let desk = TeamEnv::new();
-    let send = ["send", "--to", "hand", "Begin.", "--key", "first"];
+    let send = ["team", "send", "hand", "Begin.", "--key", "first"];
     let first = desk.act_as_operator(&send).ok().json();
     desk.daemon().kill();
     let second = desk.act_as_operator(&send).ok().json();
@@ -177,23 +177,23 @@ fn repeated_key_returns_the_first_message() {
 fn d11_names_with_common_prefix_are_distinct() {
     let desk = TeamEnv::new();
     desk.bind("limits", "hand-2", "worker");
-    desk.provost(&["task", "new", "limits-2", "--goal", "another thing altogether"]).ok();
+    desk.provost(&["team", "new", "limits-2", "--goal", "another thing altogether"]).ok();
     desk.bind("limits-2", "hand", "worker");
     desk.send("hand", "for the first");
     desk.send("hand-2", "for the second");
     assert_eq!(desk.take_next("hand-2", &[])["text"], "for the second");
     assert_eq!(desk.take_next("hand", &[])["text"], "for the first");
     assert_eq!(desk.take_next("hand", &[]), Value::Null);
-    let elsewhere = ["inbox", "next", "--task", "limits-2", "--as", "hand", "--json"];
+    let elsewhere = ["team", "next", "-t", "limits-2", "--as", "hand", "--json"];
     assert_eq!(desk.provost(&elsewhere).ok().json()["item"], Value::Null);
-    let unknown = desk.provost(&["send", "--to", "han", "x", "--task", "limits"]);
+    let unknown = desk.provost(&["team", "send", "han", "x", "-t", "limits"]);
     assert!(unknown.assert_code(3).stderr.contains("han is not a member"), "{unknown:?}");
 }
 
 #[test]
 fn d21_foreign_labels_do_not_affect_delivery() {
     let desk = TeamEnv::new();
-    let label = ["task", "label", "limits", "hand", "--thread", "wrong", "--title", "Wrong"];
+    let label = ["team", "label", "limits", "hand", "--thread", "wrong", "--title", "Wrong"];
     desk.provost(&label).ok();
     desk.send("hand", "Begin with the tests.");
     let item = desk.take_next("hand", &[]);
@@ -205,13 +205,14 @@ fn d21_foreign_labels_do_not_affect_delivery() {
 fn message_can_be_withdrawn_dead_lettered_and_requeued() {
     let desk = TeamEnv::new();
     let first = desk.send("hand", "sent too early").to_string();
-    desk.act_as_operator(&["inbox", "cancel", &first, "--because", "sent too early"]).ok();
+    desk.act_as_operator(&["team", "inbox", "cancel", &first, "--because", "sent too early"]).ok();
     let second = desk.send("hand", "nobody can do that").to_string();
-    desk.act_as_operator(&["inbox", "bury", &second, "--because", "nobody can"]).ok();
+    desk.act_as_operator(&["team", "inbox", "dead-letter", &second, "--because", "nobody can"])
+        .ok();
     assert_eq!(desk.take_next("hand", &[]), Value::Null);
-    desk.act_as_operator(&["inbox", "requeue", &second, "--because", "somebody can"]).ok();
+    desk.act_as_operator(&["team", "inbox", "requeue", &second, "--because", "somebody can"]).ok();
     assert_eq!(desk.take_next("hand", &[])["text"], "nobody can do that");
-    let late = desk.act_as_operator(&["inbox", "cancel", &second, "--because", "too late"]);
+    let late = desk.act_as_operator(&["team", "inbox", "cancel", &second, "--because", "too late"]);
     assert!(late.assert_code(4).stdout.contains("accepted"), "{late:?}");
 }
 
@@ -219,19 +220,19 @@ fn message_can_be_withdrawn_dead_lettered_and_requeued() {
 fn paused_or_finished_team_delivers_nothing() {
     let desk = TeamEnv::new();
     desk.send("hand", "Begin with the tests.");
-    desk.provost(&["task", "pause", "limits", "--because", "until Monday"]).ok();
+    desk.provost(&["team", "pause", "limits", "--because", "until Monday"]).ok();
     assert_eq!(desk.take_next("hand", &[]), Value::Null);
-    desk.provost(&["task", "go-on", "limits"]).ok();
+    desk.provost(&["team", "resume", "limits"]).ok();
     assert_eq!(desk.take_next("hand", &[])["text"], "Begin with the tests.");
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    let over = desk.act_as("hand", &["inbox", "next", "--wait"]);
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let over = desk.act_as("hand", &["team", "next", "--wait"]);
     assert!(over.assert_code(4).stdout.contains("the team is cancelled"), "{over:?}");
 }
 
 #[test]
 fn inbox_wait_survives_daemon_death() {
     let desk = TeamEnv::new();
-    let words = ["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"];
+    let words = ["team", "next", "-t", "limits", "--as", "hand", "--wait", "--json"];
     let waiting = desk.command(&words);
     let waiting = thread::spawn(move || output_of(waiting));
     eventually("a member waits", || {
@@ -248,13 +249,13 @@ fn inbox_wait_survives_daemon_death() {
 #[test]
 fn retired_member_stops_waiting() {
     let desk = TeamEnv::new();
-    let words = ["inbox", "next", "--task", "limits", "--as", "hand", "--wait", "--json"];
+    let words = ["team", "next", "-t", "limits", "--as", "hand", "--wait", "--json"];
     let waiting = desk.command(&words);
     let waiting = thread::spawn(move || output_of(waiting));
     eventually("a member waits", || {
         desk.show_task()["members"][0]["polled_at"].is_i64().then_some(())
     });
-    desk.provost(&["task", "retire", "limits", "hand", "--because", "its part is done"]).ok();
+    desk.provost(&["team", "retire", "limits", "hand", "--because", "its part is done"]).ok();
     let left = waiting.join().unwrap();
     assert!(left.assert_code(3).stdout.contains("hand is not a member"), "{left:?}");
 }
@@ -263,9 +264,23 @@ fn retired_member_stops_waiting() {
 fn inbox_ls_needs_known_member_and_shows_text_first() {
     let desk = TeamEnv::new();
     desk.send("hand", "Begin with the tests.");
-    desk.act_as_operator(&["inbox", "cancel", "1", "--because", "sent too early"]).ok();
-    let nobody = desk.provost(&["inbox", "ls", "--to", "hnad", "--task", "limits"]);
+    desk.act_as_operator(&["team", "inbox", "cancel", "1", "--because", "sent too early"]).ok();
+    let nobody = desk.provost(&["team", "inbox", "ls", "--to", "hnad", "-t", "limits"]);
     assert!(nobody.assert_code(2).stderr.contains("did you mean \"hand\"?"), "{nobody:?}");
-    let listed = desk.stdout_of(&["inbox", "ls", "--all", "--to", "hand", "--task", "limits"]);
+    let listed = desk.stdout_of(&["team", "inbox", "ls", "--all", "--to", "hand", "-t", "limits"]);
     assert!(listed.contains("Begin with the tests. · sent too early"), "{}", listed);
+}
+
+#[test]
+fn send_without_recipient_uses_the_role() {
+    let desk = TeamEnv::new();
+    let to = |sent: ProgramOutput| sent.ok().json()["message"]["to"].clone();
+    assert_eq!(to(desk.act_as_operator(&["team", "send", "Begin."])), "hand");
+    assert_eq!(to(desk.act_as("boss", &["team", "send", "Begin with one."])), "hand");
+    assert_eq!(to(desk.act_as("hand", &["team", "send", "It is done."])), "boss");
+    let only_name = desk.act_as_operator(&["team", "send", "hand"]);
+    assert!(only_name.assert_code(2).stdout.contains("no text for"), "{only_name:?}");
+    desk.bind("limits", "arm", "worker");
+    let several = desk.act_as_operator(&["team", "send", "Begin."]);
+    assert!(several.assert_code(2).stdout.contains("several workers"), "{several:?}");
 }

@@ -50,11 +50,11 @@ fn session_rows_name_their_channel() {
 }
 
 #[test]
-fn pair_members_name_channel_and_working_command() {
+fn team_members_name_channel_and_working_command() {
     let desk = TeamEnv::new();
     desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
     let worker = format!("hand={TALKER}");
-    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
     let opened = desk.provost(&[&pair[..], &more].concat()).ok().json();
     let members = opened["task"]["members"].clone();
@@ -63,9 +63,9 @@ fn pair_members_name_channel_and_working_command() {
     assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
     let me = &members[1]["communication"];
     assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
-    let shown = desk.provost(&["task", "show", "count", "--json"]).ok().json();
+    let shown = desk.provost(&["team", "show", "count", "--json"]).ok().json();
     let command = shown["task"]["members"][1]["communication"]["receive_command"].clone();
-    desk.provost(&["send", "--to", "me", "Hear this.", "--task", "count"]).ok();
+    desk.provost(&["team", "send", "me", "Hear this.", "-t", "count"]).ok();
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", command.as_str().unwrap()]);
     assert!(output_of(shell).ok().json()["item"].is_object());
@@ -78,7 +78,7 @@ fn late_bound_session_gets_onboarding_and_tools() {
     let repo = desk.repo("work");
     let session = desk.spawn_in(repo.path(), &["--agent", TALKER, "--no-worktree", "begin"]);
     desk.wait_sealed(&session);
-    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     let bound = desk.provost(&[&bind[..], &["--json"]].concat()).ok().json();
     let members = bound["task"]["members"].as_array().unwrap().clone();
     let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
@@ -88,7 +88,7 @@ fn late_bound_session_gets_onboarding_and_tools() {
         got.contains("You are arm, a worker of the team").then_some(got)
     });
     assert!(got.contains("limit how often each caller may call"), "{got}");
-    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "limits"]).ok();
+    desk.provost(&["team", "send", "arm", "Count them.", "-t", "limits"]).ok();
     let got = eventually("and then its messages", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
         got.contains("Count them.").then_some(got)
@@ -101,7 +101,7 @@ fn bound_plain_command_pulls_messages() {
     let desk = TeamEnv::new();
     let session = desk.spawn_scenario(HANGS, &[]);
     desk.pid(&session);
-    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     desk.provost(&bind).ok();
     let how = desk.status(&session)["communication"].clone();
     assert_eq!((&how["receive"], &how["acts"]), (&json!("asks"), &json!("commands")));
@@ -133,16 +133,16 @@ fn d3_message_is_redelivered_after_worker_death() {
     desk.configure_talker(ANSWERS_ONCE, "[session]\nstop_grace = \"100ms\"\n");
     let repo = desk.repo("work");
     let worker = format!("arm={TALKER}");
-    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
     let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
     let session = opened["task"]["members"][0]["session"].as_str().unwrap().to_owned();
-    let next = ["inbox", "next", "--task", "count", "--as", "me", "--wait", "--json"];
+    let next = ["team", "next", "-t", "count", "--as", "me", "--wait", "--json"];
     let text = desk.provost(&next).ok().json()["item"]["text"].to_string();
     assert!(text.contains("> I am ready; nothing was changed."), "{text}");
-    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "count"]).ok();
+    desk.provost(&["team", "send", "arm", "Count them.", "-t", "count"]).ok();
     let sent = || {
-        let listed = desk.provost(&["inbox", "ls", "--all", "--task", "count", "--json"]);
+        let listed = desk.provost(&["team", "inbox", "ls", "--all", "-t", "count", "--json"]);
         let listed = listed.ok().json()["messages"].clone();
         let mut messages = listed.as_array().unwrap().iter();
         messages.find(|one| one["text"] == "Count them.").unwrap().clone()

@@ -10,21 +10,30 @@ use super::kit::TeamEnv;
 fn gated_loop(required: &str) -> (TeamEnv, PathBuf) {
     let desk = TeamEnv::in_repo(&[]);
     desk.bind("limits", "boss", "manager");
-    desk.act_as("boss", &["manager", "ack", "--revision", "0"]).ok();
-    desk.act_as_operator(&["loop", "start", "--require", required, "--max-iterations", "3"]).ok();
+    desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
+    desk.act_as_operator(&[
+        "team",
+        "loop",
+        "start",
+        "--require",
+        required,
+        "--max-iterations",
+        "3",
+    ])
+    .ok();
     let cwd = PathBuf::from(desk.show_task()["cwd"].as_str().unwrap());
     (desk, cwd)
 }
 
 fn check_tests(desk: &TeamEnv) -> provost_testkit::harness::ProgramOutput {
-    desk.act_as_operator(&["check", "--evidence", "tests", "--wait"])
+    desk.act_as_operator(&["team", "prove", "--evidence", "tests", "--wait"])
 }
 
 #[test]
 fn failed_check_closes_the_gate_for_pending() {
     let (desk, cwd) = gated_loop("tests=verified:test ! -e bad");
     check_tests(&desk).ok();
-    let go_on = ["loop", "continue", "2", "--to", "hand", "go on with 2"];
+    let go_on = ["team", "loop", "continue", "2", "--to", "hand", "go on with 2"];
     desk.act_as_operator(&go_on).ok();
     fs::write(cwd.join("bad"), "").unwrap();
     check_tests(&desk).assert_code(1);
@@ -43,18 +52,18 @@ fn failed_check_closes_the_gate_for_pending() {
 #[test]
 fn manager_cannot_finish_after_dropping_gate() {
     let (desk, _) = gated_loop("tests=verified:false");
-    let short = desk.act_as("boss", &["loop", "stop", "--because", "x"]);
+    let short = desk.act_as("boss", &["team", "loop", "stop", "--because", "x"]);
     assert!(short.assert_code(2).stdout.contains("says too little"), "{short:?}");
-    desk.act_as("boss", &["loop", "stop", "--because", "it takes too long for me"]).ok();
-    let finish = ["finish", "limits", "--because", "all that was asked for is there"];
+    desk.act_as("boss", &["team", "loop", "stop", "--because", "it takes too long for me"]).ok();
+    let finish = ["team", "done", "limits", "--because", "all that was asked for is there"];
     let refused = desk.provost(&[&finish[..], &["--as", "boss", "--json"]].concat());
     let refused = refused.assert_code(4).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("gate_dropped: boss stopped the operator's loop"), "{why}");
     let next = refused["error"]["next"][0].as_str().unwrap();
-    // The hint omits `finish`: typed by the caller that acts for boss, it would run as the operator.
-    assert!(next.contains("send --to operator ") && next.ends_with(" --as boss"), "{next}");
-    let weaker = ["loop", "start", "--require", "notes=asserted"];
+    // The hint omits `team done`: typed by the caller that acts for boss, it would run as the operator.
+    assert!(next.contains("team send operator ") && next.ends_with(" --as boss"), "{next}");
+    let weaker = ["team", "loop", "start", "--require", "notes=asserted"];
     let refused = desk.act_as("boss", &weaker);
     assert!(
         refused.assert_code(4).stdout.contains("only the operator can replace it"),
@@ -65,7 +74,7 @@ fn manager_cannot_finish_after_dropping_gate() {
     desk.provost(&finish).assert_code(4);
     desk.provost(&[&finish[..], &["--allow", "nothing_proved"]].concat()).ok();
     assert_eq!(desk.show_task()["state"], "done");
-    let status = desk.provost(&["loop", "status", "--task", "limits", "--json"]).ok().json();
+    let status = desk.provost(&["team", "loop", "status", "-t", "limits", "--json"]).ok().json();
     assert_eq!(status["loop"]["recommendation"], "the team is done");
 }
 
@@ -75,19 +84,19 @@ fn audit_names_the_acting_member() {
     desk.bind("limits", "boss", "manager");
     let before = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let before = before["deeds"].as_array().unwrap().len();
-    let no = desk.act_as("boss", &["manager", "ack", "--revision", "0"]).ok().json();
+    let no = desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok().json();
     assert_eq!(no["ok"], true);
     let because = ["--because", "the work needs it so"];
-    let sent = desk.act_as("boss", &["send", "--to", "hand", "Begin."]).ok().json();
+    let sent = desk.act_as("boss", &["team", "send", "hand", "Begin."]).ok().json();
     let no = sent["message"]["no"].to_string();
-    desk.act_as("boss", &[&["inbox", "bury", &no], &because[..]].concat()).ok();
-    desk.act_as("boss", &["criteria", "add", "two callers are told to wait"]).ok();
-    desk.act_as("boss", &["loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act_as("boss", &[&["loop", "stop"], &because[..]].concat()).ok();
+    desk.act_as("boss", &[&["team", "inbox", "dead-letter", &no], &because[..]].concat()).ok();
+    desk.act_as("boss", &["team", "criterion", "add", "two callers are told to wait"]).ok();
+    desk.act_as("boss", &["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as("boss", &[&["team", "loop", "stop"], &because[..]].concat()).ok();
     let own = ["limits", "--as", "boss", "--json"];
-    desk.provost(&[&["task", "pause"], &own[..], &because].concat()).ok();
-    desk.provost(&[&["task", "go-on"], &own[..]].concat()).ok();
-    desk.provost(&[&["finish"], &own[..], &because].concat()).assert_code(4);
+    desk.provost(&[&["team", "pause"], &own[..], &because].concat()).ok();
+    desk.provost(&[&["team", "resume"], &own[..]].concat()).ok();
+    desk.provost(&[&["team", "done"], &own[..], &because].concat()).assert_code(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let deeds = audit["deeds"].as_array().unwrap()[before..].iter();
     // Provost's own notifications are attributed to no member.
@@ -109,12 +118,13 @@ fn separate_review_is_attested_by_reviewer() {
     desk.satisfy_criterion();
     desk.bind("limits", "eye", "reviewer");
     let config = r#"{"epilogue": ["separate_review"]}"#;
-    desk.act_as_operator(&["manager", "set", config, "--expect", "0"]).ok();
-    desk.act_as("boss", &["manager", "ack", "--revision", "1"]).ok();
+    desk.act_as_operator(&["team", "contract", "set", config, "--expect", "0"]).ok();
+    desk.act_as("boss", &["team", "contract", "accept", "--revision", "1"]).ok();
     let blocker = desk.show_task()["blockers"][0].clone();
     assert_eq!(blocker["code"], "epilogue_open");
     assert!(blocker["next"].as_str().unwrap().ends_with("--as eye"), "{blocker}");
-    let review = ["manager", "epilogue", "separate-review", "--evidence", "I looked at all of it"];
+    let review =
+        ["team", "contract", "epilogue", "separate-review", "--evidence", "I looked at all of it"];
     for who in ["hand", "boss"] {
         let refused = desk.act_as(who, &review);
         assert!(

@@ -15,10 +15,10 @@ fn first_hint(error: &Value) -> &str {
 fn loop_command_without_loop_is_error_with_hint() {
     let desk = TeamEnv::new();
     for more in [&["--max-iterations", "4"][..], &["--adversarial"]] {
-        let words = ["pair", "a goal", "--pull", "--worker", "a"];
+        let words = ["team", "start", "a goal", "--pull", "--worker", "a"];
         let refused = desk.provost(&[&words[..], more].concat());
         assert!(
-            refused.assert_code(2).stderr.contains("provost pair GOAL --worker"),
+            refused.assert_code(2).stderr.contains("provost team start GOAL --worker"),
             "{refused:?}"
         );
     }
@@ -28,9 +28,10 @@ fn loop_command_without_loop_is_error_with_hint() {
 fn reused_team_name_means_the_newest_team() {
     let desk = TeamEnv::new();
     let first = desk.show_task()["id"].clone();
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     assert_eq!(desk.show_task()["id"], first, "the only one of that name");
-    let pair = ["pair", "the same once more", "--name", "limits", "--pull", "--worker", "hand"];
+    let pair =
+        ["team", "start", "the same once more", "--name", "limits", "--pull", "--worker", "hand"];
     let second = desk.provost(&pair);
     let second = second.ok();
     assert_eq!(second.stdout.lines().count(), 1, "the id alone is data: {second:?}");
@@ -39,7 +40,7 @@ fn reused_team_name_means_the_newest_team() {
     assert_eq!(desk.show_task()["id"], id);
     assert_eq!(desk.send("hand", "Begin with the tests."), 1);
     desk.provost(&["replay", "limits"]).ok();
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     assert_eq!(desk.show_task()["id"], id, "the newest that is over");
     desk.provost(&["audit", "limits"]).ok();
 }
@@ -47,36 +48,37 @@ fn reused_team_name_means_the_newest_team() {
 #[test]
 fn refusals_are_text_with_a_next_command() {
     let desk = TeamEnv::new();
-    let short = desk.act_as_operator(&["criteria", "add", "worker wants"]).assert_code(2).json();
+    let short =
+        desk.act_as_operator(&["team", "criterion", "add", "worker wants"]).assert_code(2).json();
     let why = short["error"]["message"].as_str().unwrap();
     assert!(why.starts_with("\"worker wants\" says too little: at least 12 letters"), "{why}");
-    let short = desk.act_as("boss", &["manager", "move", "stop", "--because", "all done"]);
+    let short = desk.act_as("boss", &["team", "contract", "move", "stop", "--because", "all done"]);
     assert!(short.assert_code(2).stdout.contains("says too little"), "{short:?}");
-    let stop = ["manager", "move", "stop", "--because", "nothing is left to do"];
+    let stop = ["team", "contract", "move", "stop", "--because", "nothing is left to do"];
     let refused = desk.act_as("hand", &stop).assert_code(4).json();
     assert_eq!(refused["error"]["message"], "a worker may not record moves");
-    let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
+    let finish = ["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"];
     let refused = desk.provost(&finish);
     assert!(refused.assert_code(4).stderr.contains("a worker may not pause or end the team"));
     desk.bind("limits", "deputy", "manager");
-    let refused = desk.act_as("deputy", &["send", "--to", "hand", "Begin."]).assert_code(4).json();
-    assert!(first_hint(&refused).starts_with("provost manager ack --revision 0 --task "));
+    let refused = desk.act_as("deputy", &["team", "send", "hand", "Begin."]).assert_code(4).json();
+    assert!(first_hint(&refused).starts_with("provost team contract accept --revision 0 -t "));
     assert!(first_hint(&refused).ends_with(" --as deputy"), "{refused}");
     desk.send("hand", "Begin with the tests.");
     let item = desk.take_next("hand", &[]);
     let stale = json!({"no": item["no"], "lease": 9});
     let refused = desk.ack("hand", &stale).assert_code(4).json();
-    assert!(first_hint(&refused).starts_with("provost inbox next --task "), "{refused}");
+    assert!(first_hint(&refused).starts_with("provost team next -t "), "{refused}");
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
-    let empty = desk.provost(&["send", "--to", "hand", "", "--task", "limits"]);
+    let empty = desk.provost(&["team", "send", "hand", "", "-t", "limits"]);
     assert!(empty.assert_code(2).stderr.contains("the text is empty"), "{empty:?}");
-    let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
+    let set = ["team", "contract", "set", "--recipe", "strict", "--expect", "0"];
     let reply = desk.act_as_operator(&set).ok().json();
-    assert!(reply["next"][0].as_str().unwrap().ends_with("--expect 0 --task=limits"), "{reply}");
-    let twice = ["loop", "show", "report", "--field", "a=1", "--field", "a=2"];
+    assert!(reply["next"][0].as_str().unwrap().ends_with("--expect 0 --team=limits"), "{reply}");
+    let twice = ["team", "loop", "submit", "report", "--field", "a=1", "--field", "a=2"];
     let refused = desk.act_as_operator(&twice);
     assert!(refused.assert_code(2).stdout.contains("given twice"), "{refused:?}");
-    let silent = desk.provost(&["pair", "check", "limits", "--timeout", "1", "--json"]);
+    let silent = desk.provost(&["team", "ping", "limits", "--timeout", "1", "--json"]);
     assert_eq!(silent.assert_code(5).json()["ready"], false);
     desk.provost(&["daemon", "stop"]).ok();
     let none = desk.provost(&["daemon", "status"]);
@@ -86,15 +88,16 @@ fn refusals_are_text_with_a_next_command() {
 #[test]
 fn contract_and_overview_print_working_commands() {
     let desk = TeamEnv::new();
-    let card = desk.stdout_of(&["manager", "show", "--task", "limits"]);
+    let card = desk.stdout_of(&["team", "contract", "show", "-t", "limits"]);
     assert!(card.starts_with("limits · revision 0, mode guided\n"), "{}", card);
     assert!(card.contains("boss has acknowledged it"), "{}", card);
     desk.bind("limits", "deputy", "manager");
-    let shown = desk.provost(&["manager", "show", "--task", "limits"]);
+    let shown = desk.provost(&["team", "contract", "show", "-t", "limits"]);
     assert!(shown.ok().stderr.contains(" --as deputy"), "{shown:?}");
-    let cycle = desk.stdout_of(&["cycle", "limits"]);
+    let cycle = desk.stdout_of(&["team", "overview", "limits"]);
     assert!(cycle.starts_with("limits · active\n") && !cycle.contains('{'), "{}", cycle);
-    let added = desk.act_as_operator(&["criteria", "add", "The wording was read"]).ok().json();
+    let added =
+        desk.act_as_operator(&["team", "criterion", "add", "The wording was read"]).ok().json();
     let of = |task: &Value| task["members"][0]["communication"]["receive_command"].clone();
     assert_eq!(of(&added["task"]), of(&desk.show_task()));
 }
@@ -105,16 +108,17 @@ fn team_shows_worker_directory_and_status() {
     desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
-    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    let pair =
+        ["team", "start", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
     desk.provost_in(repo.path(), &pair).ok();
     let member = eventually("the worker has a state and a branch", || {
-        let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json();
+        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json();
         let member = task["task"]["members"][0].clone();
         (member["state"].is_string() && member["branch"].is_string()).then_some(member)
     });
     let branch = member["branch"].as_str().unwrap();
     assert!(branch.starts_with("provost/"), "{branch}");
-    let shown = desk.stdout_of(&["task", "show", "shop"]);
+    let shown = desk.stdout_of(&["team", "show", "shop"]);
     assert!(shown.contains(&format!("work      hand · branch {branch}")), "{}", shown);
     assert!(shown.contains("member    hand (worker) · session "), "{}", shown);
     let audit = desk.stdout_of(&["audit", "shop"]);
@@ -131,22 +135,22 @@ fn d18_next_commands_work_in_empty_environment() {
     let desk = TeamEnv::new();
     desk.configure_talker(&format!("{WRITES_CREDENTIALS}\n[[step]]\nhang = true\n"), "");
     let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
-    desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
+    desk.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session])
         .ok();
     let who = desk.credentials(1);
-    let finish = ["finish", "limits", "--because", "it is done, I think", "--json"];
+    let finish = ["team", "done", "limits", "--because", "it is done, I think", "--json"];
     let mut command = desk.command(&finish);
     command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
     let refused = output_of(command).assert_code(4).json();
     let hint = first_hint(&refused);
-    assert!(hint.starts_with("PROVOST_HOME=") && hint.contains("/provost task show"), "{hint}");
+    assert!(hint.starts_with("PROVOST_HOME=") && hint.contains("/provost team show"), "{hint}");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", hint]).env_clear().env("HOME", desk.home.root()).env("PATH", "/usr/bin:/bin");
     assert!(output_of(shell).ok().stdout.contains("limit how often each caller may call"));
     let finish = [&finish[..], &["--as", "hand"]].concat();
     let person = desk.provost(&finish);
     assert!(
-        first_hint(&person.assert_code(4).json()).starts_with("provost task show"),
+        first_hint(&person.assert_code(4).json()).starts_with("provost team show"),
         "{person:?}"
     );
     desk.provost(&["stop", &session]).ok();
@@ -157,7 +161,7 @@ fn d18_next_commands_work_in_empty_environment() {
 #[test]
 fn suggestions_for_a_member_use_as_flag() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    desk.act_as_operator(&["team", "criterion", "add", "The wording was read", "--accept"]).ok();
     let of_boss = |suggested: &Value| {
         let all = suggested.as_array().unwrap();
         let words = |one: &Value| one.as_str().unwrap().replace("--as=boss", "--as boss");
@@ -165,46 +169,48 @@ fn suggestions_for_a_member_use_as_flag() {
         assert!(all.iter().all(|one| words(one).contains("--as boss")), "{suggested}");
     };
     of_boss(
-        &desk.act_as("boss", &["criteria", "add", "The answer says how long"]).ok().json()["next"],
+        &desk.act_as("boss", &["team", "criterion", "add", "The answer says how long"]).ok().json()
+            ["next"],
     );
-    of_boss(&desk.act_as("boss", &["loop", "status"]).ok().json()["next"]);
-    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    of_boss(&desk.act_as("boss", &["team", "loop", "status"]).ok().json()["next"]);
+    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     let hints = cycle["cycle"]["blockers"].as_array().unwrap().iter();
     of_boss(&hints.clone().map(|one| one["hint"].clone()).collect());
     of_boss(&hints.map(|one| one["next"].clone()).collect());
-    let shown = ["task", "show", "limits", "--as", "boss", "--json"];
+    let shown = ["team", "show", "limits", "--as", "boss", "--json"];
     let shown = desk.provost(&shown).ok().json();
     of_boss(&shown["next"]);
-    let again = |one: &Value| one.as_str().unwrap().starts_with("provost task show");
+    let again = |one: &Value| one.as_str().unwrap().starts_with("provost team show");
     assert!(!shown["next"].as_array().unwrap().iter().any(again), "{}", shown["next"]);
-    let finish = ["finish", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
+    let finish =
+        ["team", "done", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
     of_boss(&desk.provost(&finish).assert_code(4).json()["error"]["next"]);
     // Another member's statement is requested, and not made in its name.
     desk.bind("limits", "deputy", "manager");
     let refused = desk.provost(&finish).assert_code(4).json();
     let next = refused["error"]["next"].to_string();
-    assert!(next.contains("provost send --to deputy TEXT"), "{next}");
+    assert!(next.contains("provost team send deputy TEXT"), "{next}");
     assert!(!next.contains("--as deputy"), "{next}");
     // The operator is not a member, so nothing is added.
-    let operator = desk.provost(&["task", "show", "limits", "--json"]).ok().json();
+    let operator = desk.provost(&["team", "show", "limits", "--json"]).ok().json();
     assert!(!operator["next"].to_string().contains("--as"), "{}", operator["next"]);
 }
 
 #[test]
 fn dropped_gate_leaves_finish_to_operator() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act_as("boss", &["loop", "stop", "--because", "it takes too long for us"]).ok();
+    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as("boss", &["team", "loop", "stop", "--because", "it takes too long for us"]).ok();
     let hint = |by: &[&str]| {
-        let show = [&["task", "show", "limits", "--json"], by].concat();
+        let show = [&["team", "show", "limits", "--json"], by].concat();
         let task = desk.provost(&show).ok().json();
         let blockers = task["task"]["blockers"].as_array().unwrap().clone();
         let dropped = blockers.into_iter().find(|one| one["code"] == "gate_dropped").unwrap();
         dropped["hint"].as_str().unwrap().to_owned()
     };
-    assert!(hint(&[]).starts_with("provost finish "), "{}", hint(&[]));
+    assert!(hint(&[]).starts_with("provost team done "), "{}", hint(&[]));
     let to_boss = hint(&["--as", "boss"]);
-    assert!(to_boss.starts_with("provost send --to operator TEXT "), "{to_boss}");
+    assert!(to_boss.starts_with("provost team send operator TEXT "), "{to_boss}");
     assert!(to_boss.ends_with(" --as boss"), "{to_boss}");
 }
 
@@ -212,17 +218,20 @@ fn dropped_gate_leaves_finish_to_operator() {
 fn ack_of_offered_message_hints_at_accept() {
     let desk = TeamEnv::new();
     desk.send("hand", "Begin with the tests.");
-    let taken = desk.act_as("hand", &["inbox", "next", "--offer-only"]).ok().json();
+    let taken = desk.act_as("hand", &["team", "next", "--offer-only"]).ok().json();
     let (item, next) = (&taken["item"], &taken["next"]);
     assert_eq!(next[0], item["accept_command"], "{taken:#}");
     assert_eq!(next[1], item["acknowledge_command"], "{taken:#}");
     let refused = desk.ack("hand", item).assert_code(4).json();
-    assert!(first_hint(&refused).starts_with("provost inbox accept 1 --lease 1 "), "{refused}");
+    assert!(
+        first_hint(&refused).starts_with("provost team inbox accept 1 --lease 1 "),
+        "{refused}"
+    );
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     for command in [&next[0], &next[1]] {
         let words = command.as_str().unwrap().split_whitespace();
         // After the home and the program, which are specific to this environment.
-        let words: Vec<&str> = words.skip_while(|word| *word != "inbox").collect();
+        let words: Vec<&str> = words.skip_while(|word| *word != "team").collect();
         desk.provost(&words).ok();
     }
     desk.send("hand", "Now the second caller.");
@@ -232,15 +241,16 @@ fn ack_of_offered_message_hints_at_accept() {
 #[test]
 fn draft_suggests_team_and_takes_no_message() {
     let desk = TeamEnv::new();
-    desk.act_as("hand", &["send", "--to", "boss", "criterion: the second caller is limited, too"])
+    desk.act_as("hand", &["team", "send", "boss", "criterion: the second caller is limited, too"])
         .ok();
-    let drafted = desk.act_as("boss", &["criteria", "draft", "--from", "1"]).ok().json();
+    let drafted = desk.act_as("boss", &["team", "criterion", "draft", "--from", "1"]).ok().json();
     for next in drafted["next"].as_array().unwrap() {
         let next = next.as_str().unwrap();
-        assert!(next.contains(" --task ") && next.ends_with(" --as=boss"), "{next}");
+        assert!(next.contains(" -t ") && next.ends_with(" --as=boss"), "{next}");
     }
-    let missing = desk.act_as("boss", &["criteria", "draft", "--from", "77"]).assert_code(3).json();
-    assert!(first_hint(&missing).starts_with("provost inbox ls --all --task "), "{missing}");
+    let missing =
+        desk.act_as("boss", &["team", "criterion", "draft", "--from", "77"]).assert_code(3).json();
+    assert!(first_hint(&missing).starts_with("provost team inbox ls --all -t "), "{missing}");
     let replay = |form: &str| {
         let replayed = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
         replayed["next"].to_string().contains("--as timeline")
@@ -249,26 +259,30 @@ fn draft_suggests_team_and_takes_no_message() {
 }
 
 #[test]
-fn pair_title_labels_exactly_one_worker() {
+fn start_title_labels_exactly_one_worker() {
     let desk = TeamEnv::new();
-    let pair = ["pair", "rework the start page", "--pull", "--title", "Start page", "--json"];
+    let pair =
+        ["team", "start", "rework the start page", "--pull", "--title", "Start page", "--json"];
     let opened = |more: &[&str]| desk.provost(&[&pair[..], more].concat());
     let one = opened(&["--worker", "app", "--manager", "desk"]).ok().json();
     let titles = one["task"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
     assert_eq!(titles.collect::<Vec<_>>(), [&json!("Start page"), &Value::Null], "{one}");
     let two = opened(&["--worker", "app", "--worker", "other"]).assert_code(2).json();
-    assert!(first_hint(&two).starts_with("provost task label TASK MEMBER "), "{two}");
-    let none = ["pair", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
+    assert!(first_hint(&two).starts_with("provost team label TEAM MEMBER "), "{two}");
+    let none =
+        ["team", "start", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
     desk.provost(&none).assert_code(2);
 }
 
 #[test]
 fn awaited_failed_check_is_a_json_error() {
     let desk = TeamEnv::in_repo(&[]);
-    let add = ["criteria", "add", "The tests pass", "--check", "exit 7", "--accept"];
+    let add = ["team", "criterion", "add", "The tests pass", "--check", "exit 7", "--accept"];
     desk.act_as_operator(&add).ok();
-    let failed =
-        desk.act_as_operator(&["check", "--criterion", "1", "--wait"]).assert_code(1).json();
+    let failed = desk
+        .act_as_operator(&["team", "prove", "--criterion", "1", "--wait"])
+        .assert_code(1)
+        .json();
     assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
     assert_eq!(failed["error"]["message"], "check `exit 7` failed: exit 7", "{failed}");
 }
@@ -277,7 +291,7 @@ fn awaited_failed_check_is_a_json_error() {
 fn echoed_input_has_no_terminal_controls() {
     let desk = TeamEnv::new();
     let refused =
-        desk.provost(&["task", "show", "--\u{1b}[31mred", "--json"]).assert_code(2).json();
+        desk.provost(&["team", "show", "--\u{1b}[31mred", "--json"]).assert_code(2).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("red") && !why.contains('\u{1b}'), "{why:?}");
 }
@@ -301,17 +315,18 @@ fn failed_worker_shows_cause_and_no_finish_hint() {
     desk.configure_talker("[[step]]\nexit = 3\n", "");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
-    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    let pair =
+        ["team", "start", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
     desk.provost_in(repo.path(), &pair).ok();
-    let show = ["task", "show", "shop", "--json"];
+    let show = ["team", "show", "shop", "--json"];
     let task = eventually("the worker failed", || {
         let shown = desk.provost(&show).ok().json();
         (shown["task"]["members"][0]["state"] == "failed").then_some(shown)
     });
     assert_eq!(task["task"]["members"][0]["cause"], "crash", "{task:#}");
-    assert!(!task["next"].to_string().contains("provost finish"), "{task:#}");
-    assert!(desk.stdout_of(&["task", "show", "shop"]).contains("failed (crash)"));
-    let cycle = desk.stdout_of(&["cycle", "shop"]);
+    assert!(!task["next"].to_string().contains("provost team done"), "{task:#}");
+    assert!(desk.stdout_of(&["team", "show", "shop"]).contains("failed (crash)"));
+    let cycle = desk.stdout_of(&["team", "overview", "shop"]);
     assert!(cycle.contains("hand (worker) · failed (crash)"), "{}", cycle);
     assert!(cycle.contains("see why hand (crash) failed"), "{}", cycle);
     assert!(!cycle.contains("nothing is open"), "{}", cycle);

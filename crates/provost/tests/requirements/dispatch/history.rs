@@ -31,9 +31,9 @@ pub(super) fn bind_session_worker(desk: &TeamEnv) -> String {
     desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let session = desk.spawn_in(desk.root(), &["--agent", TALKER, "begin"]);
     desk.wait_sealed(&session);
-    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     desk.provost(&bind).ok();
-    let sent = ["send", "--to", "arm", "Count the callers.", "--correlation", "story-7"];
+    let sent = ["team", "send", "arm", "Count the callers.", "--correlation", "story-7"];
     let no = desk.act_as_operator(&sent).ok().json()["message"]["no"].clone();
     eventually("the session has the message", || {
         let found = desk.list_messages().into_iter().find(|one| one["no"] == no);
@@ -63,12 +63,12 @@ fn d7_observing_consumes_no_undelivered_text() {
         &["replay", "limits", "--as", "transcript"],
         &["audit", "limits", "--content"],
         &["search", "begin", "tests"],
-        &["telemetry", "--task", "limits"],
+        &["telemetry", "-t", "limits"],
         &["status", "limits"],
         &["status", "limits", "--at", "3"],
         &["status", "limits", "--diff", "1..5"],
-        &["inbox", "ls", "--all", "--task", "limits"],
-        &["task", "show", "limits"],
+        &["team", "inbox", "ls", "--all", "-t", "limits"],
+        &["team", "show", "limits"],
     ];
     for words in observed {
         desk.provost(words).ok();
@@ -118,15 +118,31 @@ fn message_is_traced_into_session_without_texts() {
 fn refusals_are_audited_with_caller_and_reason() {
     let desk = TeamEnv::new();
     for _ in 0..2 {
-        let refused =
-            desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"]);
+        let refused = desk.provost(&[
+            "team",
+            "done",
+            "limits",
+            "--as",
+            "hand",
+            "--because",
+            "it is done, I think",
+        ]);
         refused.assert_code(4);
     }
-    desk.act_as_operator(&["criteria", "add", "the tests pass", "--check", "true", "--accept"])
-        .ok();
-    let word = ["criteria", "satisfy", "1", "--evidence", "believe me, I ran all of them"];
+    desk.act_as_operator(&[
+        "team",
+        "criterion",
+        "add",
+        "the tests pass",
+        "--check",
+        "true",
+        "--accept",
+    ])
+    .ok();
+    let word = ["team", "criterion", "satisfy", "1", "--evidence", "believe me, I ran all of them"];
     desk.act_as("boss", &word).assert_code(2);
     desk.act_as_operator(&[
+        "team",
         "loop",
         "start",
         "--require",
@@ -135,8 +151,9 @@ fn refusals_are_audited_with_caller_and_reason() {
         "3",
     ])
     .ok();
-    desk.act_as_operator(&["loop", "continue", "2", "--to", "hand", "go on"]).assert_code(4);
-    desk.provost(&["finish", "limits", "--because", "it is done, I think"]).assert_code(4);
+    desk.act_as_operator(&["team", "loop", "continue", "2", "--to", "hand", "go on"])
+        .assert_code(4);
+    desk.provost(&["team", "done", "limits", "--because", "it is done, I think"]).assert_code(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let refused: Vec<(String, String)> = list_rows(&audit, "deeds")
         .iter()
@@ -171,7 +188,7 @@ fn differing_signals_are_divergences() {
         "[[step]]\nwrite = { path = \"a\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
     let session = desk.spawn_scenario_in(repo.path(), claims, &["--worktree", "--check", "false"]);
     desk.wait_sealed(&session);
-    desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
+    desk.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session])
         .ok();
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let codes: Vec<&str> = audit["divergences"]
@@ -224,7 +241,7 @@ fn past_state_of_team_session_and_run_is_shown() {
 fn search_results_name_source_and_next_command() {
     let desk = TeamEnv::new();
     let session = bind_session_worker(&desk);
-    desk.provost(&["task", "new", "other", "--goal", "something else altogether"]).ok();
+    desk.provost(&["team", "new", "other", "--goal", "something else altogether"]).ok();
     let search = |words: &[&str]| {
         let reply = desk.provost(&[&["search"], words, &["--json"]].concat()).ok().json();
         list_rows(&reply, "hits")
@@ -246,7 +263,7 @@ fn search_results_name_source_and_next_command() {
     for hit in pairs.iter().chain(&sessions).chain(&said) {
         for next in hit["next"].as_array().unwrap() {
             let next = next.as_str().unwrap();
-            if next.contains("TEXT") || next.contains("inbox next") {
+            if next.contains("TEXT") || next.contains("team next") {
                 continue;
             }
             let words: Vec<&str> = next.split(' ').skip(1).collect();
@@ -270,7 +287,7 @@ fn telemetry_counts_messages_waits_refusals_checks() {
     desk.send("hand", "two");
     let item = desk.take_next("hand", &[]);
     desk.ack("hand", &item).ok();
-    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
         .assert_code(4);
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     let metrics = &figures["metrics"];
@@ -293,8 +310,8 @@ fn telemetry_counts_messages_waits_refusals_checks() {
 fn history_answers_match_their_schemas() {
     let desk = TeamEnv::new();
     bind_session_worker(&desk);
-    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
-    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
         .assert_code(4);
     let looks: [(&str, &[&str]); 6] = [
         ("then", &["status", "limits", "--at", "3"]),
@@ -314,14 +331,15 @@ fn history_answers_match_their_schemas() {
 fn teams_messages_and_handoffs_match_schemas() {
     let desk = TeamEnv::new();
     bind_session_worker(&desk);
-    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act_as_operator(&["criteria", "add", "the wording was read", "--accept"]).ok();
-    desk.act_as("boss", &["manager", "move", "wait", "--because", "its tests still run"]).ok();
+    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    desk.act_as("boss", &["team", "contract", "move", "wait", "--because", "its tests still run"])
+        .ok();
     desk.send("hand", "Begin with the tests.");
     assert_conforms("inbox-item", &desk.take_next("hand", &[]));
     assert_conforms("task", &desk.show_task());
     desk.list_messages().iter().for_each(|message| assert_conforms("task-message", message));
-    let handed = desk.provost(&["handoff", "limits", "--json"]).ok().json();
+    let handed = desk.provost(&["team", "handoff", "limits", "--json"]).ok().json();
     list_rows(&handed, "handoffs").iter().for_each(|one| assert_conforms("handoff", one));
     assert_conforms("heartbeat", &handed["heartbeat"]);
 }
@@ -338,7 +356,7 @@ fn d16_history_commands_have_json_help_and_examples() {
     for words in [
         &["replay", "nobody"][..],
         &["audit", "nobody"],
-        &["telemetry", "--task", "nobody"],
+        &["telemetry", "-t", "nobody"],
         &["export", "nobody", "--to", "nowhere"],
         &["import", "nowhere"],
         &["status", "nobody", "--at", "1"],
@@ -353,10 +371,10 @@ fn telemetry_closes_messages_with_team_and_member() {
     let desk = TeamEnv::new();
     desk.send("hand", "one");
     desk.send("boss", "two");
-    let retire = ["task", "retire", "limits", "boss", "--because", "its part is done"];
+    let retire = ["team", "retire", "limits", "boss", "--because", "its part is done"];
     desk.provost(&retire).assert_code(4);
     desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     // The operator was notified that boss did not handle its message.
     assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 2, "dead": 1}));
@@ -365,9 +383,10 @@ fn telemetry_closes_messages_with_team_and_member() {
 #[test]
 fn failures_name_team_and_omitted_count() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
     for _ in 0..52 {
-        desk.act_as_operator(&["loop", "continue", "2", "--to", "hand", "go on"]).assert_code(4);
+        desk.act_as_operator(&["team", "loop", "continue", "2", "--to", "hand", "go on"])
+            .assert_code(4);
     }
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     assert_eq!(list_rows(&figures, "failures").len(), 50);
@@ -401,6 +420,6 @@ fn finished_team_reaches_no_member() {
     let shown = desk.stdout_of(&["search", "limits", "--in", "pairs"]);
     assert!(shown.contains("polled") && !shown.contains("PROVOST_HOME"), "{}", shown);
     assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_null()));
 }

@@ -9,23 +9,23 @@ use super::kit::TeamEnv;
 #[test]
 fn key_is_bound_to_one_team() {
     let desk = TeamEnv::new();
-    desk.provost(&["task", "new", "other", "--goal", "something else"]).ok();
+    desk.provost(&["team", "new", "other", "--goal", "something else"]).ok();
     desk.bind("other", "hand", "worker");
     let send = |task: &str, text: &str| {
-        let words = ["send", "--to", "hand", text, "--task", task, "--key", "once", "--json"];
+        let words = ["team", "send", "hand", text, "-t", task, "--key", "once", "--json"];
         desk.provost(&words)
     };
     assert_eq!(send("limits", "Begin.").ok().json()["message"]["no"], 1);
     assert_eq!(send("limits", "Begin.").ok().json()["message"]["no"], 1, "the same again");
     assert_eq!(desk.list_messages().len(), 1);
     send("other", "Begin there.").ok();
-    let there = desk.provost(&["inbox", "ls", "--task", "other", "--json"]).ok().json();
+    let there = desk.provost(&["team", "inbox", "ls", "-t", "other", "--json"]).ok().json();
     assert_eq!(there["messages"][0]["text"], "Begin there.", "{there:#}");
     let taken = send("limits", "Something else.").assert_code(4).json();
     assert!(taken["error"]["message"].as_str().unwrap().contains("another key"), "{taken}");
-    let cancel = ["task", "cancel", "other", "--because", "nobody needs it", "--key", "once"];
+    let cancel = ["team", "cancel", "other", "--because", "nobody needs it", "--key", "once"];
     desk.provost(&cancel).ok();
-    let over = desk.provost(&["task", "show", "other", "--json"]).ok().json();
+    let over = desk.provost(&["team", "show", "other", "--json"]).ok().json();
     assert_eq!(over["task"]["state"], "cancelled");
 }
 
@@ -33,7 +33,7 @@ fn key_is_bound_to_one_team() {
 fn key_is_bound_to_one_member() {
     let desk = TeamEnv::new();
     let send = |member: &str, to: &str, text: &str| {
-        desk.act_as(member, &["send", "--to", to, text, "--key", "same"]).ok();
+        desk.act_as(member, &["team", "send", to, text, "--key", "same"]).ok();
     };
     send("hand", "boss", "It is done.");
     send("boss", "hand", "Do the next one.");
@@ -44,18 +44,32 @@ fn key_is_bound_to_one_member() {
 #[test]
 fn contract_change_keeps_other_fields() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["manager", "set", "--recipe", "strict", "--yes", "--expect", "0"]).ok();
-    let shown = desk.act_as_operator(&["manager", "show"]);
+    desk.act_as_operator(&[
+        "team", "contract", "set", "--recipe", "strict", "--yes", "--expect", "0",
+    ])
+    .ok();
+    let shown = desk.act_as_operator(&["team", "contract", "show"]);
     let before = shown.ok().json()["config"].clone();
     assert_eq!(before["mode"], "strict");
     let misspelt = r#"{"denyed": ["end"]}"#;
-    let refused =
-        desk.act_as_operator(&["manager", "set", misspelt, "--expect", "1"]).assert_code(2).json();
+    let refused = desk
+        .act_as_operator(&["team", "contract", "set", misspelt, "--expect", "1"])
+        .assert_code(2)
+        .json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("denyed") && why.contains("denied"), "{why}");
-    desk.act_as_operator(&["manager", "set", &shown.stdout, "--expect", "1"]).ok();
-    desk.act_as_operator(&["manager", "set", r#"{"objective": "be quick"}"#, "--expect", "2"]).ok();
-    let mut after = desk.act_as_operator(&["manager", "show"]).ok().json()["config"].clone();
+    desk.act_as_operator(&["team", "contract", "set", &shown.stdout, "--expect", "1"]).ok();
+    desk.act_as_operator(&[
+        "team",
+        "contract",
+        "set",
+        r#"{"objective": "be quick"}"#,
+        "--expect",
+        "2",
+    ])
+    .ok();
+    let mut after =
+        desk.act_as_operator(&["team", "contract", "show"]).ok().json()["config"].clone();
     assert_eq!(after["objective"], "be quick");
     for name in ["objective", "revision"] {
         after[name] = before[name].clone();
@@ -65,21 +79,24 @@ fn contract_change_keeps_other_fields() {
 }
 
 #[test]
-fn key_is_bound_to_one_continuation_or_pair() {
+fn key_is_bound_to_one_continuation_or_team() {
     let desk = TeamEnv::new();
-    desk.act_as_operator(&["loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act_as_operator(&["send", "--to", "hand", "plain", "--key", "kx"]).ok();
+    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act_as_operator(&["team", "send", "hand", "plain", "--key", "kx"]).ok();
     let go_on = |no: &str, key: &str| {
-        desk.act_as_operator(&["loop", "continue", no, "--to", "hand", "go on", "--key", key])
+        desk.act_as_operator(&[
+            "team", "loop", "continue", no, "--to", "hand", "go on", "--key", key,
+        ])
     };
     let taken = go_on("2", "kx");
     assert!(taken.assert_code(4).stdout.contains("another key"), "{taken:?}");
-    desk.act_as_operator(&["loop", "show", "notes", "--text", "the tests of one caller"]).ok();
+    desk.act_as_operator(&["team", "loop", "submit", "notes", "--text", "the tests of one caller"])
+        .ok();
     let first = go_on("2", "k2").ok().json()["message"]["no"].clone();
     assert_eq!(go_on("2", "k2").ok().json()["message"]["no"], first, "the same again");
     assert!(go_on("3", "k2").assert_code(4).stdout.contains("another key"));
     let pair = |goal: &str, name: &str, worker: &str| {
-        let words = ["pair", goal, "--name", name, "--pull", "--worker", worker];
+        let words = ["team", "start", goal, "--name", name, "--pull", "--worker", worker];
         desk.provost(&[&words[..], &["--key", "same", "--json"]].concat())
     };
     let id = pair("one thing", "one", "arm").ok().json()["id"].clone();
@@ -115,7 +132,7 @@ fn words_for(words: &str, n: usize) -> Vec<String> {
 fn concurrent_opens_give_key_and_name_once() {
     let desk = TeamEnv::new();
     let pairs = run_concurrently(&desk, |n| {
-        words_for("pair goal-{} --name pair-{} --pull --worker hand --key same --json", n)
+        words_for("team start goal-{} --name pair-{} --pull --worker hand --key same --json", n)
     });
     let opened: Vec<_> = pairs.iter().filter(|one| one.status.success()).collect();
     let [one] = opened.as_slice() else { panic!("{} pairs have one key", opened.len()) };
@@ -124,11 +141,11 @@ fn concurrent_opens_give_key_and_name_once() {
         refused.clone().all(|one| one.assert_code(4).stdout.contains("the key was already used"))
     );
     let name = one.json()["task"]["name"].as_str().unwrap().to_owned();
-    let tasks = desk.provost(&["task", "ls", "--json"]).ok().json()["tasks"].clone();
+    let tasks = desk.provost(&["team", "ls", "--json"]).ok().json()["tasks"].clone();
     let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| &task["name"]).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.contains(&&json!(name)), "{names:?}");
-    let tasks = run_concurrently(&desk, |n| words_for("task new same --goal goal-{} --json", n));
+    let tasks = run_concurrently(&desk, |n| words_for("team new same --goal goal-{} --json", n));
     assert_eq!(tasks.iter().filter(|one| one.status.success()).count(), 1);
     let refused = tasks.iter().filter(|one| !one.status.success());
     assert!(refused.clone().all(|one| one.assert_code(4).stdout.contains("already")));
@@ -141,9 +158,9 @@ fn id_like_names_are_refused() {
     let short = &id[id.len() - 8..];
     for name in [short, id.as_str(), "DEADBEEF"] {
         for words in [
-            &["task", "new", name, "--goal", "something else"][..],
-            &["task", "rename", "limits", name],
-            &["pair", "something else", "--name", name, "--pull", "--worker", "hand"],
+            &["team", "new", name, "--goal", "something else"][..],
+            &["team", "rename", "limits", name],
+            &["team", "start", "something else", "--name", name, "--pull", "--worker", "hand"],
             &["spawn", "--name", name, "--", "true"],
         ] {
             let refused = desk.provost(words);
@@ -153,5 +170,5 @@ fn id_like_names_are_refused() {
             );
         }
     }
-    desk.provost(&["task", "new", "deadbeefs", "--goal", "nine letters are no id"]).ok();
+    desk.provost(&["team", "new", "deadbeefs", "--goal", "nine letters are no id"]).ok();
 }

@@ -26,7 +26,7 @@ fn open_page_team(flags: &[&str]) -> (TeamEnv, TestRepo) {
     let desk = TeamEnv::new();
     let repo = desk.repo("site");
     write_picture(&repo.path().join("design/start.png"), 0);
-    let new = ["task", "new", "page", "--goal", "the start page looks like its draft"];
+    let new = ["team", "new", "page", "--goal", "the start page looks like its draft"];
     desk.provost_in(repo.path(), &[&new, flags].concat()).ok();
     desk.bind("page", "hand", "worker");
     (desk, repo)
@@ -35,7 +35,7 @@ fn open_page_team(flags: &[&str]) -> (TeamEnv, TestRepo) {
 const PICTURES_ARGS: [&str; 3] = ["--pictures", "design/start.png", "shots/start.png"];
 
 fn check_page(desk: &TeamEnv, words: &[&str]) -> provost_testkit::harness::ProgramOutput {
-    desk.provost(&[&["check"], words, &["--task", "page", "--json"]].concat())
+    desk.provost(&[&["team", "prove"], words, &["-t", "page", "--json"]].concat())
 }
 
 /// Waits until `times` checks are done, and returns the data of the newest.
@@ -50,13 +50,13 @@ fn wait_check_done(desk: &TeamEnv, times: usize) -> Value {
 }
 
 fn loop_status(desk: &TeamEnv) -> Value {
-    desk.provost(&["loop", "status", "--task", "page", "--json"]).ok().json()["loop"].clone()
+    desk.provost(&["team", "loop", "status", "-t", "page", "--json"]).ok().json()["loop"].clone()
 }
 
 #[test]
 fn only_matching_pictures_are_verified_evidence() {
     let (desk, repo) = open_page_team(&[]);
-    let start = ["loop", "start", "--require", "screens=pictures:20000", "--task", "page"];
+    let start = ["team", "loop", "start", "--require", "screens=pictures:20000", "-t", "page"];
     desk.provost(&start).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 3);
@@ -88,12 +88,13 @@ fn only_matching_pictures_are_verified_evidence() {
 fn loop_pictures_are_compared_again_at_finish() {
     let (desk, repo) = open_page_team(&[]);
     let screens = "screens=pictures:0:design/start.png:shots/start.png";
-    desk.provost(&["loop", "start", "--require", screens, "--task", "page"]).ok();
+    desk.provost(&["team", "loop", "start", "--require", screens, "-t", "page"]).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 0);
     check_page(&desk, &["--evidence", "screens", "--wait"]).ok();
     write_picture(&shot, 1);
-    let finish = ["finish", "page", "--because", "it looks like its draft", "--wait", "--json"];
+    let finish =
+        ["team", "done", "page", "--because", "it looks like its draft", "--wait", "--json"];
     let refused = desk.provost(&finish);
     assert!(refused.code() != Some(0) && refused.stdout.contains("check_failed"), "{refused:?}");
     check_page(&desk, &["--evidence", "screens", "--wait"]).assert_code(1);
@@ -107,7 +108,7 @@ fn loop_pictures_are_compared_again_at_finish() {
 #[test]
 fn invalid_picture_is_reported_with_reason() {
     let (desk, repo) = open_page_team(&[]);
-    desk.provost(&["loop", "start", "visual-diff", "--check", "true", "--task", "page"]).ok();
+    desk.provost(&["team", "loop", "start", "visual-diff", "--check", "true", "-t", "page"]).ok();
     let evidence = [&["--evidence", "screens"], &PICTURES_ARGS[..]].concat();
     check_page(&desk, &evidence).ok();
     let missing = wait_check_done(&desk, 1);
@@ -132,27 +133,28 @@ fn invalid_picture_is_reported_with_reason() {
 #[test]
 fn picture_criterion_is_rechecked_at_finish() {
     let (desk, repo) = open_page_team(&[]);
-    let add = ["criteria", "add", "the page looks like its draft", "--accept", "--task", "page"];
+    let add =
+        ["team", "criterion", "add", "the page looks like its draft", "--accept", "-t", "page"];
     desk.provost(&[&add[..], &PICTURES_ARGS].concat()).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 0);
     check_page(&desk, &["--criterion", "1"]).ok();
     wait_check_done(&desk, 1);
-    let listed = desk.provost(&["criteria", "ls", "--task", "page", "--json"]).ok().json();
+    let listed = desk.provost(&["team", "criterion", "ls", "-t", "page", "--json"]).ok().json();
     let criterion = &listed["criteria"][0];
     assert_eq!(
         (&criterion["state"], &criterion["receipt"]),
         (&"satisfied".into(), &"verified".into())
     );
     write_picture(&shot, 1);
-    desk.provost(&["finish", "page", "--because", "it looks like its draft"]).ok();
+    desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
     wait_check_done(&desk, 2);
-    let task = desk.provost(&["task", "show", "page", "--json"]).ok().json()["task"].clone();
+    let task = desk.provost(&["team", "show", "page", "--json"]).ok().json()["task"].clone();
     assert_eq!(task["blockers"][0]["code"], "check_failed", "{task:#}");
     write_picture(&shot, 0);
-    desk.provost(&["finish", "page", "--because", "it looks like its draft"]).ok();
+    desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
     eventually("it is done", || {
-        let task = desk.provost(&["task", "show", "page", "--json"]).ok().json();
+        let task = desk.provost(&["team", "show", "page", "--json"]).ok().json();
         (task["task"]["state"] == "done").then_some(())
     });
 }

@@ -25,15 +25,15 @@ impl TeamEnv {
         Self::with_flags(&[])
     }
 
-    /// Like `new`, with further flags for `task new`.
+    /// Like `new`, with further flags for `team new`.
     #[track_caller]
     pub(crate) fn with_flags(flags: &[&str]) -> Self {
         let desk = TeamEnv { stage: TestEnv::new() };
-        let new = ["task", "new", "limits", "--goal", "limit how often each caller may call"];
+        let new = ["team", "new", "limits", "--goal", "limit how often each caller may call"];
         desk.provost(&[&new, flags].concat()).ok();
         desk.bind("limits", "hand", "worker");
         desk.bind("limits", "boss", "manager");
-        desk.act_as("boss", &["manager", "ack", "--revision", "0"]).ok();
+        desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
         desk
     }
 
@@ -42,7 +42,7 @@ impl TeamEnv {
     pub(crate) fn in_repo(flags: &[&str]) -> Self {
         let desk = TeamEnv { stage: TestEnv::new() };
         let repo = desk.repo("work");
-        let new = ["task", "new", "limits", "--goal", "limit how often each caller may call"];
+        let new = ["team", "new", "limits", "--goal", "limit how often each caller may call"];
         desk.provost_in(repo.path(), &[&new, flags].concat()).ok();
         desk.bind("limits", "hand", "worker");
         desk
@@ -50,19 +50,19 @@ impl TeamEnv {
 
     #[track_caller]
     pub(crate) fn bind(&self, task: &str, name: &str, role: &str) {
-        self.provost(&["task", "bind", task, name, "--role", role]).ok();
+        self.provost(&["team", "bind", task, name, "--role", role]).ok();
     }
 
     /// Runs a command on the team as a member.
     #[track_caller]
     pub(crate) fn act_as(&self, member: &str, words: &[&str]) -> ProgramOutput {
-        self.provost(&[words, &["--task", "limits", "--as", member, "--json"]].concat())
+        self.provost(&[words, &["-t", "limits", "--as", member, "--json"]].concat())
     }
 
     /// Runs a command on the team as the operator.
     #[track_caller]
     pub(crate) fn act_as_operator(&self, words: &[&str]) -> ProgramOutput {
-        self.provost(&[words, &["--task", "limits", "--json"]].concat())
+        self.provost(&[words, &["-t", "limits", "--json"]].concat())
     }
 
     /// The standard output of a command that succeeds.
@@ -74,14 +74,14 @@ impl TeamEnv {
     /// Sends a message and returns its number.
     #[track_caller]
     pub(crate) fn send(&self, to: &str, text: &str) -> u64 {
-        let sent = self.act_as_operator(&["send", "--to", to, text]).ok().json();
+        let sent = self.act_as_operator(&["team", "send", to, text]).ok().json();
         sent["message"]["no"].as_u64().unwrap()
     }
 
     /// Takes a member's next message.
     #[track_caller]
     pub(crate) fn take_next(&self, member: &str, flags: &[&str]) -> Value {
-        let taken = self.act_as(member, &[&["inbox", "next"], flags].concat());
+        let taken = self.act_as(member, &[&["team", "next"], flags].concat());
         taken.ok().json()["item"].clone()
     }
 
@@ -89,28 +89,28 @@ impl TeamEnv {
     #[track_caller]
     pub(crate) fn ack(&self, member: &str, item: &Value) -> ProgramOutput {
         let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
-        self.act_as(member, &["inbox", "ack", &no, "--lease", &lease])
+        self.act_as(member, &["team", "inbox", "ack", &no, "--lease", &lease])
     }
 
     /// Satisfies a criterion by the operator's assertion, so that the team can be finished.
     #[track_caller]
     pub(crate) fn satisfy_criterion(&self) {
-        let add = ["criteria", "add", "the wording was read by a person", "--accept"];
+        let add = ["team", "criterion", "add", "the wording was read by a person", "--accept"];
         let no = self.act_as_operator(&add).ok().json()["criterion"]["no"].to_string();
         let evidence = "read aloud with the support team";
-        self.act_as_operator(&["criteria", "satisfy", &no, "--evidence", evidence]).ok();
+        self.act_as_operator(&["team", "criterion", "satisfy", &no, "--evidence", evidence]).ok();
     }
 
-    /// The team's row from `task show`.
+    /// The team's row from `team show`.
     #[track_caller]
     pub(crate) fn show_task(&self) -> Value {
-        self.provost(&["task", "show", "limits", "--json"]).ok().json()["task"].clone()
+        self.provost(&["team", "show", "limits", "--json"]).ok().json()["task"].clone()
     }
 
-    /// All messages from `inbox ls`.
+    /// All messages from `team inbox ls`.
     #[track_caller]
     pub(crate) fn list_messages(&self) -> Vec<Value> {
-        let listed = self.act_as_operator(&["inbox", "ls", "--all"]).ok().json();
+        let listed = self.act_as_operator(&["team", "inbox", "ls", "--all"]).ok().json();
         listed["messages"].as_array().unwrap().clone()
     }
 }

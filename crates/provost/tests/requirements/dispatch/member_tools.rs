@@ -67,7 +67,8 @@ impl AgentPair {
         };
         stage.configure(&(agent("managing", boss) + &agent("working", hand)));
         let words = [
-            "pair",
+            "team",
+            "start",
             "limit how often each caller may call",
             "--name",
             "limits",
@@ -108,12 +109,13 @@ impl AgentPair {
 
     #[track_caller]
     fn task(&self) -> Value {
-        self.stage.provost(&["task", "show", "limits", "--json"]).ok().json()["task"].clone()
+        self.stage.provost(&["team", "show", "limits", "--json"]).ok().json()["task"].clone()
     }
 
     #[track_caller]
     fn messages(&self, to: &str) -> Vec<Value> {
-        let listed = self.stage.provost(&["inbox", "ls", "--all", "--task", "limits", "--json"]);
+        let listed =
+            self.stage.provost(&["team", "inbox", "ls", "--all", "-t", "limits", "--json"]);
         let all = listed.ok().json()["messages"].as_array().unwrap().clone();
         all.into_iter().filter(|one| one["to"] == to).collect()
     }
@@ -144,13 +146,13 @@ fn d5_pushed_message_is_not_pulled_again() {
     let boss = [STARTS_CONTRACT_TURN, ENDS_TURN, HANGS_IDLE];
     let hand = [STARTS_CONTRACT_TURN, ENDS_TURN, &wait_message("got"), ENDS_TURN, HANGS_IDLE];
     let pair = AgentPair::open(&boss, &hand, &[]);
-    pair.stage.provost(&["send", "--to", "hand", "begin with the tests", "--task", "limits"]).ok();
+    pair.stage.provost(&["team", "send", "hand", "begin with the tests", "-t", "limits"]).ok();
     let got = eventually("it is pushed", || pair.read_filled("got"));
     assert!(got.contains("begin with the tests"), "{got}");
     eventually("it is consumed", || {
         (pair.messages("hand")[0]["standing"] == "acknowledged").then_some(())
     });
-    let next = ["inbox", "next", "--task", "limits", "--as", "hand", "--json"];
+    let next = ["team", "next", "-t", "limits", "--as", "hand", "--json"];
     assert_eq!(pair.stage.provost(&next).ok().json()["item"], Value::Null);
 }
 
@@ -180,7 +182,7 @@ fn tool_call_runs_once_despite_daemon_kill() {
 }
 
 #[test]
-fn d14_d22_worker_cannot_end_loop_or_pair_or_judge() {
+fn d14_d22_worker_cannot_end_loop_or_team_or_judge() {
     let because = r#"{ because = "because I would rather be done" }"#;
     let refused = [
         ("w1", "stop_loop", because.to_owned()),
@@ -199,10 +201,10 @@ fn d14_d22_worker_cannot_end_loop_or_pair_or_judge() {
         format!("[[step]]\nrun = [\"sh\", \"-c\", {line:?}]\n")
     };
     let tried = [
-        "finish --because 'it is done, all of it'",
-        "loop stop --because 'it is done, all of it'",
-        "criteria accept 1",
-        "finish --as boss --because 'it is done, all of it'",
+        "team done --because 'it is done, all of it'",
+        "team loop stop --because 'it is done, all of it'",
+        "team criterion accept 1",
+        "team done --as boss --because 'it is done, all of it'",
     ];
     let by_hands: String = tried.iter().enumerate().map(|(n, words)| by_hand(n, words)).collect();
     let hand =
@@ -328,7 +330,7 @@ fn killed_worker_is_reported_and_relaunched() {
     });
     assert!(news.contains("signal 9"), "{news}");
     pair.stage.wait_sealed(&pair.hand);
-    pair.stage.provost(&["send", "--to", "hand", "go on with it", "--task", "limits"]).ok();
+    pair.stage.provost(&["team", "send", "hand", "go on with it", "-t", "limits"]).ok();
     let row = pair.stage.wait_state(&pair.hand, |row| row["attempt"] == 2);
     assert_eq!(row["attempt"], 2);
     eventually("it has its message", || {
@@ -431,16 +433,16 @@ emit = { type = "turn_ended", status = "interrupted" }
     let pair = AgentPair::open(&boss, &hand, &[]);
     pair.stage.wait(&pair.hand, "working");
     let run_as = |by: &str, words: &[&str]| {
-        let whose = ["--task", "limits", "--as", by];
+        let whose = ["-t", "limits", "--as", by];
         pair.stage.provost(&[words, &whose].concat())
     };
     let interrupt = ["interrupt", "--member", "hand", "leave that"];
     let unread = run_as("boss", &interrupt);
     assert!(
-        unread.assert_code(4).stderr.contains("provost manager ack --revision 0"),
+        unread.assert_code(4).stderr.contains("provost team contract accept --revision 0"),
         "{unread:?}"
     );
-    run_as("boss", &["manager", "ack", "--revision", "0"]).ok();
+    run_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
     let worker = run_as("hand", &interrupt);
     assert!(worker.assert_code(4).stderr.contains("a worker may not interrupt"), "{worker:?}");
     let done = run_as("boss", &interrupt);
@@ -449,6 +451,6 @@ emit = { type = "turn_ended", status = "interrupted" }
     assert!(got.contains("leave that"), "{got}");
     let other = run_as("boss", &["compact", "--member", "nobody"]);
     assert!(other.assert_code(3).stderr.contains("nobody is not a member"), "{other:?}");
-    let session = pair.stage.provost(&["interrupt", &pair.hand, "--task", "limits"]);
+    let session = pair.stage.provost(&["interrupt", &pair.hand, "-t", "limits"]);
     assert!(session.assert_code(2).stderr.contains("--member"), "{session:?}");
 }

@@ -20,7 +20,8 @@ fn offer_and_lease_deadlines_are_distinct() {
     let offered = desk.take_next("hand", &["--offer-only"]);
     assert!(offered["offer_until"].is_i64() && offered["lease_until"].is_null(), "{offered}");
     let (no, lease) = (offered["no"].to_string(), offered["lease"].to_string());
-    let accepted = desk.act_as("hand", &["inbox", "accept", &no, "--lease", &lease]).ok().json();
+    let accepted =
+        desk.act_as("hand", &["team", "inbox", "accept", &no, "--lease", &lease]).ok().json();
     let longer = expect_i64(&accepted["lease_until"]) - expect_i64(&offered["offer_until"]);
     assert!((540_000..660_000).contains(&longer), "{longer}");
     let taken = desk.take_next("hand", &[]);
@@ -36,7 +37,7 @@ fn blocker_command_works_in_empty_environment() {
     let blocker = &task["blockers"][0];
     assert_eq!(blocker["code"], "contract_unacknowledged");
     let hint = blocker["hint"].as_str().unwrap();
-    assert!(hint.starts_with("provost manager ack --revision 0 "), "{hint}");
+    assert!(hint.starts_with("provost team contract accept --revision 0 "), "{hint}");
     let command = blocker["next"].as_str().unwrap();
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", command]);
@@ -50,11 +51,11 @@ fn blocker_command_works_in_empty_environment() {
 fn choice_commands_work_in_empty_environment() {
     let desk = TeamEnv::new();
     desk.bind("limits", "eye", "reviewer");
-    desk.act_as("hand", &["task", "propose", "Now the second caller."]).ok();
-    desk.act_as("boss", &["task", "propose", "First the tests of both."]).ok();
+    desk.act_as("hand", &["team", "propose", "Now the second caller."]).ok();
+    desk.act_as("boss", &["team", "propose", "First the tests of both."]).ok();
     let item = desk.take_next("eye", &[]);
     let envelope = item["envelope"].as_str().unwrap();
-    let command = envelope.lines().find(|line| line.contains("task choose manager")).unwrap();
+    let command = envelope.lines().find(|line| line.contains("team choose manager")).unwrap();
     let command = command.trim().replace("TEXT", "'it says how it is tested'");
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", &command]);
@@ -71,21 +72,22 @@ fn connection_check_passes_and_leaves_nothing() {
     let desk = TeamEnv::with_flags(&[]);
     desk.bind("limits", "eye", "reviewer");
     desk.bind("limits", "deputy", "manager");
-    let checking = desk.command(&["pair", "check", "limits", "--timeout", "60", "--json"]);
+    let checking = desk.command(&["team", "ping", "limits", "--timeout", "60", "--json"]);
     let checking = thread::spawn(move || output_of(checking));
     for name in ["hand", "boss", "eye", "deputy"] {
         let probe = desk.take_next(name, &["--wait", "--timeout", "30"]);
         let text = probe["text"].as_str().unwrap();
         let nonce = text.rsplit(' ').next().unwrap();
-        desk.act_as(name, &["send", "--to", "operator", nonce]).ok();
+        desk.act_as(name, &["team", "send", "operator", nonce]).ok();
         desk.ack(name, &probe).ok();
     }
     assert_eq!(checking.join().unwrap().ok().json()["ready"], true);
-    assert_eq!(desk.act_as_operator(&["inbox", "ls"]).ok().json()["messages"], json!([]));
+    assert_eq!(desk.act_as_operator(&["team", "inbox", "ls"]).ok().json()["messages"], json!([]));
     // No member answers, and no trace can be found later.
-    desk.provost(&["pair", "check", "limits", "--timeout", "1"]).assert_code(5);
+    desk.provost(&["team", "ping", "limits", "--timeout", "1"]).assert_code(5);
     eventually("the probes are over", || {
-        let waiting = desk.act_as_operator(&["inbox", "ls"]).ok().json()["messages"].clone();
+        let waiting =
+            desk.act_as_operator(&["team", "inbox", "ls"]).ok().json()["messages"].clone();
         (waiting == json!([])).then_some(())
     });
 }
@@ -93,11 +95,11 @@ fn connection_check_passes_and_leaves_nothing() {
 #[test]
 fn overview_shows_budget_and_news_without_taking() {
     let desk = TeamEnv::new();
-    let start = ["loop", "start", "--require", "notes=asserted", "--max-iterations", "3"];
+    let start = ["team", "loop", "start", "--require", "notes=asserted", "--max-iterations", "3"];
     desk.act_as_operator(&start).ok();
     desk.send("hand", "Begin with the tests.");
     let look = |since: &[&str]| {
-        let words = [&["cycle", "limits", "--as", "boss", "--json"], since].concat();
+        let words = [&["team", "overview", "limits", "--as", "boss", "--json"], since].concat();
         desk.provost(&words).ok().json()["cycle"].clone()
     };
     let first = look(&[]);
@@ -106,28 +108,28 @@ fn overview_shows_budget_and_news_without_taking() {
     assert!(first["new"]["in_all"].as_u64().unwrap() > 5, "{first}");
     assert_eq!(look(&["--since", &seq])["new"]["in_all"], 0);
     let said = "read both files, and ran the tests";
-    desk.act_as("hand", &["loop", "show", "notes", "--text", said]).ok();
+    desk.act_as("hand", &["team", "loop", "submit", "notes", "--text", said]).ok();
     for _ in 0..2 {
         let new = look(&["--since", &seq])["new"].clone();
         assert_eq!(new["in_all"], 1, "looking takes nothing: {new}");
         let shown = &new["shown"][0];
         assert_eq!((&shown["kind"], &shown["text"]), (&json!("task.evidence_shown"), &Value::Null));
     }
-    let status = desk.act_as_operator(&["loop", "status"]).ok().json()["loop"].clone();
+    let status = desk.act_as_operator(&["team", "loop", "status"]).ok().json()["loop"].clone();
     assert_eq!(status["asserted"]["notes"], json!({"by": "hand", "text": said}));
     assert_eq!((&status["backlog"], &status["tokens"]), (&json!(1), &Value::Null));
-    let card = desk.stdout_of(&["loop", "status", "--task", "limits"]);
+    let card = desk.stdout_of(&["team", "loop", "status", "-t", "limits"]);
     for part in
         ["asserted by hand: read both", "1 stored, not yet accepted", "stopped after 3 iterations"]
     {
         assert!(card.contains(part), "{}", card);
     }
-    let card = desk.stdout_of(&["cycle", "limits", "--since", &seq]);
+    let card = desk.stdout_of(&["team", "overview", "limits", "--since", &seq]);
     assert!(card.contains("1 events since"), "{}", card);
 }
 
 #[test]
-fn pair_with_unstartable_member_is_not_opened() {
+fn team_with_unstartable_member_is_not_opened() {
     let stage = TestEnv::new();
     let repo = stage.repo("work");
     let config = "[agents.broken]\ndriver = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\ndriver = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
@@ -135,13 +137,12 @@ fn pair_with_unstartable_member_is_not_opened() {
     stage.trust(repo.path());
     for agent in ["broken", "absent"] {
         let worker = format!("b={agent}");
-        let words =
-            ["pair", "some goal of it", "--name", "t", "--worker", &worker, "--pull-manager"];
-        let words = [&words[..6], &["--manager", "me"]].concat();
+        let members = ["--worker", &worker, "--manager", "me"];
+        let words = [&["team", "start", "some goal of it", "--name", "t"][..], &members].concat();
         let refused = stage.provost_in(repo.path(), &words);
         let refused = refused.assert_code(4);
         assert!(refused.stderr.contains("cannot start b: there is no program"), "{refused:?}");
-        assert_eq!(stage.provost(&["task", "ls", "--json"]).ok().json()["tasks"], json!([]));
+        assert_eq!(stage.provost(&["team", "ls", "--json"]).ok().json()["tasks"], json!([]));
         assert!(stage.list_sessions().is_empty());
     }
 }
@@ -149,18 +150,18 @@ fn pair_with_unstartable_member_is_not_opened() {
 #[test]
 fn renamed_team_and_session_are_found() {
     let desk = TeamEnv::new();
-    desk.provost(&["task", "new", "other", "--goal", "another thing altogether"]).ok();
+    desk.provost(&["team", "new", "other", "--goal", "another thing altogether"]).ok();
     let taken =
-        desk.provost(&["task", "rename", "limits", "other", "--json"]).assert_code(4).json();
+        desk.provost(&["team", "rename", "limits", "other", "--json"]).assert_code(4).json();
     assert!(taken["error"]["message"].as_str().unwrap().contains("already"), "{taken}");
-    let row = desk.provost(&["task", "rename", "limits", "quotas", "--json"]).ok().json();
+    let row = desk.provost(&["team", "rename", "limits", "quotas", "--json"]).ok().json();
     assert_eq!(row["task"]["name"], "quotas");
-    desk.provost(&["task", "show", "limits"]).assert_code(3);
-    desk.provost(&["task", "show", "quotas"]).ok();
+    desk.provost(&["team", "show", "limits"]).assert_code(3);
+    desk.provost(&["team", "show", "quotas"]).ok();
     let found = desk.provost(&["search", "quotas", "--json"]).ok().json();
     assert_eq!(found["hits"][0]["name"], "quotas", "{found}");
-    desk.provost(&["task", "cancel", "quotas", "--because", "nobody needs it"]).ok();
-    desk.provost(&["task", "rename", "quotas", "again"]).assert_code(4);
+    desk.provost(&["team", "cancel", "quotas", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "rename", "quotas", "again"]).assert_code(4);
     let session = desk.spawn_in(desk.home.root(), &["--name", "first", "--", "sleep", "600"]);
     let row = desk.provost(&["rename", &session, "second", "--json"]).ok().json();
     assert_eq!(row["session"]["name"], "second", "{row}");
@@ -175,9 +176,10 @@ fn dead_letter_is_no_refusal_and_reason_is_content() {
     desk.send("hand", "nobody can do that");
     let item = desk.take_next("hand", &[]);
     let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
-    let release = ["inbox", "release", &no, "--lease", &lease, "--because", "not-mine-at-all"];
+    let release =
+        ["team", "inbox", "release", &no, "--lease", &lease, "--because", "not-mine-at-all"];
     desk.act_as("hand", &release).ok();
-    desk.act_as_operator(&["inbox", "bury", &no, "--because", "no"]).ok();
+    desk.act_as_operator(&["team", "inbox", "dead-letter", &no, "--because", "no"]).ok();
     for words in [&["replay", "limits", "--as", "timeline"][..], &["audit", "limits"]] {
         let text = desk.stdout_of(words);
         assert!(!text.contains("not-mine-at-all"), "{}", text);
@@ -191,17 +193,17 @@ fn dead_letter_is_no_refusal_and_reason_is_content() {
 }
 
 #[test]
-fn failed_pair_hints_only_allowed_commands() {
+fn failed_start_hints_only_allowed_commands() {
     let desk = TeamEnv::new();
-    let words = ["pair", "some goal of it", "--name", "t", "--pull", "--worker", "a"];
+    let words = ["team", "start", "some goal of it", "--name", "t", "--pull", "--worker", "a"];
     let refused = desk.provost(&[&words[..], &["--criterion", "x", "--json"]].concat());
     let refused = refused.assert_code(2);
-    assert!(!refused.stdout.contains("task show"), "{refused:?}");
-    desk.act_as_operator(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    assert!(!refused.stdout.contains("team show"), "{refused:?}");
+    desk.act_as_operator(&["team", "criterion", "add", "The wording was read", "--accept"]).ok();
     desk.send("hand", "Begin with the tests.");
     let item = desk.take_next("hand", &[]);
     let next = desk.ack("hand", &item).ok().json()["next"].to_string();
-    assert!(!next.contains("criteria satisfy") && next.contains("inbox next"), "{next}");
+    assert!(!next.contains("criterion satisfy") && next.contains("team next"), "{next}");
 }
 
 #[test]
@@ -230,53 +232,56 @@ fn export_is_operator_only() {
 #[test]
 fn refused_finish_shows_check_exit_and_output() {
     let desk = TeamEnv::in_repo(&["--check", "echo no such tool as that >&2; exit 127"]);
-    let finish = ["finish", "limits", "--because", "all of it holds now", "--wait", "--json"];
+    let finish = ["team", "done", "limits", "--because", "all of it holds now", "--wait", "--json"];
     let refused = desk.provost(&finish).assert_code(4).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("exit 127; last output: \"no such tool as that\""), "{why}");
     let blocker = desk.show_task()["blockers"][0].clone();
     assert_eq!(blocker["printed"], "no such tool as that", "{blocker}");
-    let card = desk.stdout_of(&["task", "show", "limits"]);
+    let card = desk.stdout_of(&["team", "show", "limits"]);
     assert!(card.contains("exit 127") && card.contains("printed   no such tool"), "{}", card);
 }
 
 #[test]
 fn operator_backlog_is_listed_across_teams() {
     let desk = TeamEnv::new();
-    desk.provost(&["task", "new", "other", "--goal", "something else to be done"]).ok();
+    desk.provost(&["team", "new", "other", "--goal", "something else to be done"]).ok();
     let nothing = desk.provost(&["status", "--json"]).ok().json();
     assert_eq!(nothing["for_operator"], json!([]), "{nothing}");
-    desk.act_as("hand", &["send", "--to", "operator", "Which of the two limits?"]).ok();
+    desk.act_as("hand", &["team", "send", "operator", "Which of the two limits?"]).ok();
     let seen = desk.provost(&["status", "--json"]).ok().json();
     let waits = json!([{"task": desk.show_task()["id"], "name": "limits", "messages": 1}]);
     assert_eq!(seen["for_operator"], waits, "{seen}");
     let read = seen["next"][0].as_str().unwrap().to_owned();
-    assert!(read.starts_with("provost inbox next --as operator --task "), "{read}");
+    assert!(read.starts_with("provost team next --as operator -t "), "{read}");
     assert!(desk.stdout_of(&["status"]).contains("1 message waits for you"));
-    let listed = desk.provost(&["task", "ls"]);
+    let listed = desk.provost(&["team", "ls"]);
     assert!(listed.ok().stdout.contains("FOR YOU") && listed.stderr.contains(&read), "{listed:?}");
-    for words in [&["inbox", "ls", "--json"][..], &["inbox", "ls", "--as", "operator", "--json"]] {
+    for words in [
+        &["team", "inbox", "ls", "--json"][..],
+        &["team", "inbox", "ls", "--as", "operator", "--json"],
+    ] {
         let all = desk.provost(words).ok().json();
         assert_eq!(all["messages"][0]["name"], "limits", "{all}");
         assert_eq!(all["messages"][0]["text"], "Which of the two limits?", "{all}");
         assert_eq!(all["next"][0], read, "{all}");
     }
-    assert!(desk.stdout_of(&["inbox", "ls"]).contains("Which of the two limits?"));
+    assert!(desk.stdout_of(&["team", "inbox", "ls"]).contains("Which of the two limits?"));
     let words: Vec<&str> = read.split(' ').skip(1).chain(["--json"]).collect();
     let item = desk.provost(&words).ok().json()["item"].clone();
     desk.ack("operator", &item).ok();
     let seen = desk.provost(&["status", "--json"]).ok().json();
     assert_eq!(seen["for_operator"], json!([]), "{seen}");
-    let none = desk.provost(&["inbox", "ls"]);
+    let none = desk.provost(&["team", "inbox", "ls"]);
     assert!(none.ok().stderr.contains("no messages for you"), "{none:?}");
 }
 
 #[test]
 fn message_lists_sender_channel_trust_and_terms() {
     let desk = TeamEnv::new();
-    let urgent = ["send", "--to", "hand", "Stop that.", "--priority", "high", "--expires", "1h"];
+    let urgent = ["team", "send", "hand", "Stop that.", "--priority", "high", "--expires", "1h"];
     desk.act_as_operator(&urgent).ok();
-    desk.act_as("hand", &["send", "--to", "boss", "It is done."]).ok();
+    desk.act_as("hand", &["team", "send", "boss", "It is done."]).ok();
     let [first, second] = &desk.list_messages()[..] else { panic!("two messages") };
     let of = |row: &Value| {
         let fields = ["from", "channel", "trust", "priority"].map(|field| row[field].clone());
@@ -286,7 +291,7 @@ fn message_lists_sender_channel_trust_and_terms() {
     assert_eq!(of(second), ["hand", "command line", "claims", "normal"]);
     let waits = expect_i64(&first["expires_at"]) - expect_i64(&first["stored_at"]);
     assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
-    let listed = desk.stdout_of(&["inbox", "ls", "--task", "limits"]);
+    let listed = desk.stdout_of(&["team", "inbox", "ls", "-t", "limits"]);
     assert!(listed.contains("CHANNEL") && listed.contains("command line  instructs"), "{}", listed);
     assert!(listed.contains("[high, expires in 59m"), "{}", listed);
 }
@@ -295,18 +300,23 @@ fn message_lists_sender_channel_trust_and_terms() {
 fn loop_names_who_asserted_evidence() {
     let desk = TeamEnv::new();
     let asks = ["--require", "attack", "--require", "report=artifact:risk"];
-    desk.act_as_operator(&[&["loop", "start"], &asks[..]].concat()).ok();
+    desk.act_as_operator(&[&["team", "loop", "start"], &asks[..]].concat()).ok();
     let attack = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
     let result = ["--result", "none of them was let through"];
-    desk.act_as("boss", &[&["loop", "show", "attack"], &attack[..], &result].concat()).ok();
-    desk.act_as("hand", &["loop", "show", "report", "--field", "risk=none that is known"]).ok();
+    desk.act_as("boss", &[&["team", "loop", "submit", "attack"], &attack[..], &result].concat())
+        .ok();
+    desk.act_as(
+        "hand",
+        &["team", "loop", "submit", "report", "--field", "risk=none that is known"],
+    )
+    .ok();
     let asserted =
-        desk.act_as_operator(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
+        desk.act_as_operator(&["team", "loop", "status"]).ok().json()["loop"]["asserted"].clone();
     assert_eq!(
         (&asserted["attack"]["by"], &asserted["report"]["by"]),
         (&json!("boss"), &json!("hand"))
     );
-    let shown = desk.stdout_of(&["loop", "status", "--task", "limits"]);
+    let shown = desk.stdout_of(&["team", "loop", "status", "-t", "limits"]);
     assert!(shown.contains("asserted by boss: two callers at once; a hundred in"), "{}", shown);
     assert!(shown.contains("asserted by hand: risk: none that is known"), "{}", shown);
 }
@@ -316,7 +326,7 @@ fn agent_commands_are_audited_and_finish_is_shown() {
     let desk = TeamEnv::new();
     desk.configure_talker(&format!("{WRITES_CREDENTIALS}\n[[step]]\nhang = true\n"), "");
     let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
-    desk.provost(&["task", "bind", "limits", "arm", "--role", "manager", "--session", &session])
+    desk.provost(&["team", "bind", "limits", "arm", "--role", "manager", "--session", &session])
         .ok();
     let who = desk.credentials(1);
     let types = |words: &[&str]| {
@@ -324,20 +334,20 @@ fn agent_commands_are_audited_and_finish_is_shown() {
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
         output_of(command)
     };
-    types(&["manager", "ack", "--revision", "0"]).ok();
+    types(&["team", "contract", "accept", "--revision", "0"]).ok();
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let deeds = audit["deeds"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
     let ways: Vec<&Value> = deeds.map(|one| &one["channel"]).collect();
     assert_eq!(ways, ["command line"], "{audit:#}");
-    let finish = ["finish", "--because", "all of it holds now"];
+    let finish = ["team", "done", "--because", "all of it holds now"];
     desk.satisfy_criterion();
     types(&finish).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
     // It has no open team any more: its query concerns the one it finished.
-    let next = types(&["inbox", "next"]);
+    let next = types(&["team", "next"]);
     assert!(next.assert_code(4).stdout.contains("the team is done"), "{next:?}");
     assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
-    assert_eq!(types(&["task", "show"]).ok().json()["task"]["name"], "limits");
+    assert_eq!(types(&["team", "show"]).ok().json()["task"]["name"], "limits");
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }

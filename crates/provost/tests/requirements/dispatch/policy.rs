@@ -8,16 +8,16 @@ use super::kit::TeamEnv;
 const RULES: &str = "[policies.gate]\nrework = 2\nrework_text = \"The gate is shut.\"\n";
 
 fn show_shop(desk: &TeamEnv) -> Value {
-    desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone()
+    desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone()
 }
 
 /// Takes the clerk's next message and acknowledges it.
 fn handle_next(desk: &TeamEnv) -> Value {
-    let clerk = ["--task", "shop", "--as", "clerk", "--json"];
-    let next = ["inbox", "next", "--wait", "--timeout", "60"];
+    let clerk = ["-t", "shop", "--as", "clerk", "--json"];
+    let next = ["team", "next", "--wait", "--timeout", "60"];
     let item = desk.provost(&[&next[..], &clerk].concat()).ok().json()["item"].clone();
     let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
-    desk.provost(&[&["inbox", "ack", &no, "--lease", &lease][..], &clerk].concat()).ok();
+    desk.provost(&[&["team", "inbox", "ack", &no, "--lease", &lease][..], &clerk].concat()).ok();
     item
 }
 
@@ -26,13 +26,14 @@ fn policy_checks_reworks_and_finishes_unattended() {
     let desk = TeamEnv::new();
     desk.configure(RULES);
     let repo = desk.repo("shop");
-    let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gate"];
+    let new = ["team", "new", "shop", "--goal", "a shop that sells", "--policy", "gate"];
     desk.provost_in(repo.path(), &new).ok();
     desk.bind("shop", "clerk", "worker");
-    assert!(desk.stdout_of(&["task", "show", "shop"]).contains("manager   policy gate"));
-    let sells = ["criteria", "add", "it sells something", "--check", "test -e SOLD", "--accept"];
-    desk.provost(&[&sells[..], &["--task", "shop"]].concat()).ok();
-    desk.provost(&["send", "--to", "clerk", "Sell something.", "--task", "shop"]).ok();
+    assert!(desk.stdout_of(&["team", "show", "shop"]).contains("manager   policy gate"));
+    let sells =
+        ["team", "criterion", "add", "it sells something", "--check", "test -e SOLD", "--accept"];
+    desk.provost(&[&sells[..], &["-t", "shop"]].concat()).ok();
+    desk.provost(&["team", "send", "clerk", "Sell something.", "-t", "shop"]).ok();
     handle_next(&desk);
     let back = handle_next(&desk);
     assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"instructs".into()), "{back}");
@@ -42,7 +43,7 @@ fn policy_checks_reworks_and_finishes_unattended() {
     handle_next(&desk);
     repo.write("SOLD", "yes\n");
     repo.commit("sold");
-    desk.provost(&["send", "--to", "clerk", "Look again.", "--task", "shop"]).ok();
+    desk.provost(&["team", "send", "clerk", "Look again.", "-t", "shop"]).ok();
     handle_next(&desk);
     eventually("the policy finishes the task", || {
         (show_shop(&desk)["state"] == "done").then_some(())
@@ -55,16 +56,16 @@ fn policy_checks_reworks_and_finishes_unattended() {
 fn unknown_policy_opens_nothing() {
     let desk = TeamEnv::new();
     desk.configure(RULES);
-    let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gat"];
+    let new = ["team", "new", "shop", "--goal", "a shop that sells", "--policy", "gat"];
     let refused = desk.provost(&new);
     assert!(refused.assert_code(2).stderr.contains("did you mean \"gate\"?"), "{refused:?}");
-    desk.provost(&["task", "show", "shop"]).assert_code(3);
+    desk.provost(&["team", "show", "shop"]).assert_code(3);
 }
 
 #[test]
 fn recipe_applies_only_after_confirmation() {
     let desk = TeamEnv::new();
-    let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
+    let set = ["team", "contract", "set", "--recipe", "strict", "--expect", "0"];
     let reply = desk.act_as_operator(&set).ok().json();
     assert_eq!(reply["changed"], false);
     assert!(reply["summary"].as_array().unwrap().len() > 5, "{reply}");
@@ -74,6 +75,6 @@ fn recipe_applies_only_after_confirmation() {
         (&desk.show_task()["mode"], &desk.show_task()["revision"]),
         (&"strict".into(), &1.into())
     );
-    desk.act_as_operator(&["manager", "set", "--recipe", "careful", "--expect", "1"])
+    desk.act_as_operator(&["team", "contract", "set", "--recipe", "careful", "--expect", "1"])
         .assert_code(2);
 }

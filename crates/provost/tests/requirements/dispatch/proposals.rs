@@ -11,14 +11,14 @@ const MANAGER_PROPOSAL: &str = "first the tests of both callers";
 fn worker_proposal_is_hidden_until_manager_writes() {
     let desk = TeamEnv::new();
     desk.bind("limits", "eye", "reviewer");
-    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).assert_code(4);
-    desk.act_as("hand", &["task", "propose", WORKER_PROPOSAL]).ok();
+    desk.act_as("boss", &["team", "propose", MANAGER_PROPOSAL]).assert_code(4);
+    desk.act_as("hand", &["team", "propose", WORKER_PROPOSAL]).ok();
     let seen: &[&[&str]] = &[
-        &["cycle", "limits", "--as", "boss", "--json"],
-        &["cycle", "limits", "--json"],
-        &["task", "show", "limits", "--json"],
+        &["team", "overview", "limits", "--as", "boss", "--json"],
+        &["team", "overview", "limits", "--json"],
+        &["team", "show", "limits", "--json"],
         &["status", "limits", "--json"],
-        &["inbox", "ls", "--all", "--task", "limits", "--json"],
+        &["team", "inbox", "ls", "--all", "-t", "limits", "--json"],
         &["events", "--limit", "1000", "--json"],
         &["replay", "limits", "--as", "timeline", "--content", "--json"],
         &["audit", "limits", "--content", "--json"],
@@ -28,18 +28,18 @@ fn worker_proposal_is_hidden_until_manager_writes() {
         let shown = desk.stdout_of(words);
         assert!(!shown.contains("then its tests"), "{words:?}: {shown}");
     }
-    let own = desk.provost(&["cycle", "limits", "--as", "hand", "--json"]).ok().json();
+    let own = desk.provost(&["team", "overview", "limits", "--as", "hand", "--json"]).ok().json();
     assert_eq!(own["cycle"]["proposals"]["worker"]["text"], WORKER_PROPOSAL);
-    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).ok();
-    let both = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    desk.act_as("boss", &["team", "propose", MANAGER_PROPOSAL]).ok();
+    let both = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert_eq!(both["cycle"]["proposals"]["worker"]["text"], WORKER_PROPOSAL);
     let asked = desk.take_next("eye", &[]);
     let text = asked["text"].as_str().unwrap();
     assert!(text.contains(WORKER_PROPOSAL) && text.contains(MANAGER_PROPOSAL), "{text}");
-    desk.act_as("boss", &["task", "choose", "manager", "--because", "mine is the better one"])
+    desk.act_as("boss", &["team", "choose", "manager", "--because", "mine is the better one"])
         .assert_code(4);
     let because = ["--because", "it is smaller, and shows more"];
-    desk.act_as("eye", &[&["task", "choose", "worker"], &because[..]].concat()).ok();
+    desk.act_as("eye", &[&["team", "choose", "worker"], &because[..]].concat()).ok();
     let message = desk.take_next("boss", &[]);
     assert!(
         message["text"].as_str().unwrap().contains("the proposal of hand comes next"),
@@ -52,13 +52,13 @@ fn worker_proposal_is_hidden_until_manager_writes() {
 fn stop_choice_pauses_team_until_operator_resumes() {
     let desk = TeamEnv::new();
     desk.bind("limits", "eye", "reviewer");
-    desk.act_as("hand", &["task", "propose", WORKER_PROPOSAL]).ok();
-    desk.act_as("boss", &["task", "propose", MANAGER_PROPOSAL]).ok();
+    desk.act_as("hand", &["team", "propose", WORKER_PROPOSAL]).ok();
+    desk.act_as("boss", &["team", "propose", MANAGER_PROPOSAL]).ok();
     let because = ["--because", "neither says how it is tested"];
-    desk.act_as("eye", &[&["task", "choose", "stop"], &because[..]].concat()).ok();
+    desk.act_as("eye", &[&["team", "choose", "stop"], &because[..]].concat()).ok();
     assert_eq!(desk.show_task()["state"], "paused");
     desk.send("hand", "go on all the same");
     assert_eq!(desk.take_next("hand", &[]), Value::Null);
-    desk.provost(&["task", "go-on", "limits"]).ok();
+    desk.provost(&["team", "resume", "limits"]).ok();
     assert_eq!(desk.take_next("hand", &[])["text"], json!("go on all the same"));
 }

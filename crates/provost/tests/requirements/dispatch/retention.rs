@@ -20,12 +20,12 @@ fn d15_empty_polls_write_nothing() {
     for _ in 0..20 {
         assert_eq!(desk.take_next("hand", &[]), Value::Null);
         assert_eq!(desk.take_next("boss", &[]), Value::Null);
-        desk.act_as("hand", &["loop", "status"]);
+        desk.act_as("hand", &["team", "loop", "status"]);
     }
     assert_eq!(newest_seq(&desk), before);
     // Neither does a repeated refusal of the same request.
     let beg = || {
-        let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
+        let finish = ["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"];
         desk.provost(&finish).assert_code(4);
     };
     beg();
@@ -50,7 +50,7 @@ fn d15_finished_team_is_archived_like_a_session() {
     let output = desk.stdout_of(&["ledger", "archive", "--older-than", "0s"]);
     assert!(output.contains("kept 1 sessions that work for an open team"), "{}", output);
     let before = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
     eventually("the task and its session are put away", || {
         desk.provost(&archive).ok();
         let output = desk.provost(&["replay", "limits", "--json"]).ok().json();
@@ -75,7 +75,7 @@ fn d15_finished_team_is_archived_like_a_session() {
 #[test]
 fn d15_check_output_of_old_teams_is_removed() {
     let desk = TeamEnv::in_repo(&["--check", "echo checked"]);
-    desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
+    desk.provost(&["team", "done", "limits", "--because", "all of it holds now"]).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
     let id = desk.status("limits")["id"].clone();
     let listed = desk.provost(&["gc", "--older-than", "0s", "--json"]).ok().json();
@@ -99,7 +99,8 @@ fn d15_worker_leftovers_stay_until_team_finishes() {
     desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
     let repo = desk.repo("shop");
     let hand = format!("hand={TALKER}");
-    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    let pair =
+        ["team", "start", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
     let task = desk.provost_in(repo.path(), &pair).ok().json();
     let session = task["task"]["members"][0]["session"].as_str().unwrap().to_owned();
     desk.wait_state(&session, |row| row["sealed"] == true && row["process"] == "alive");
@@ -112,7 +113,7 @@ fn d15_worker_leftovers_stay_until_team_finishes() {
     assert_eq!(kept["kept"][0]["path"], place, "{kept}");
     assert_eq!(kept["kept"][0]["reason"], "it belongs to team shop", "{kept}");
     assert!(std::path::Path::new(place).exists());
-    desk.provost(&["task", "cancel", "shop", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "shop", "--because", "nobody needs it"]).ok();
     desk.provost(&gc).ok();
     assert!(!std::path::Path::new(place).exists());
 }

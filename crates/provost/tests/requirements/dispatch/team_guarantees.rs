@@ -47,18 +47,19 @@ impl FileGate {
 fn gated_criterion() -> (TeamEnv, FileGate) {
     let desk = TeamEnv::in_repo(&[]);
     desk.bind("limits", "boss", "manager");
-    desk.act_as("boss", &["manager", "ack", "--revision", "0"]).ok();
+    desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
     let gate = FileGate::new(&desk);
-    let add = ["criteria", "add", "the tests of both callers pass", "--check", &gate.check()];
+    let add =
+        ["team", "criterion", "add", "the tests of both callers pass", "--check", &gate.check()];
     desk.act_as_operator(&[&add[..], &["--accept"]].concat()).ok();
     (desk, gate)
 }
 
-const CHECK: [&str; 3] = ["check", "--criterion", "1"];
+const CHECK: [&str; 4] = ["team", "prove", "--criterion", "1"];
 
 /// Runs a team command in a thread; joining it returns the output.
 fn run_in_background(desk: &TeamEnv, words: &[&str]) -> thread::JoinHandle<ProgramOutput> {
-    let command = desk.command(&[words, &["--task", "limits", "--json"]].concat());
+    let command = desk.command(&[words, &["-t", "limits", "--json"]].concat());
     thread::spawn(move || output_of(command))
 }
 
@@ -110,7 +111,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
         let id = desk.show_task()["id"].as_str().unwrap().to_owned();
         (!desk.events_of(&id, "task.check_joined").is_empty()).then_some(())
     });
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = joined.join().unwrap();
     assert!(
         error_text(ended.assert_code(1)).contains("the team is cancelled: nobody needs it"),
@@ -124,7 +125,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
 #[test]
 fn f7_s1_finish_wait_replays_key_after_refusal() {
     let desk = TeamEnv::in_repo(&["--check", "false"]);
-    let finish = ["finish", "limits", "--because", "all of it holds", "--wait", "--key", "f"];
+    let finish = ["team", "done", "limits", "--because", "all of it holds", "--wait", "--key", "f"];
     for _ in 0..2 {
         let refused = desk.provost(&[&finish[..], &["--json"]].concat());
         assert!(error_text(refused.assert_code(4)).contains("check_failed"), "{refused:?}");
@@ -132,13 +133,13 @@ fn f7_s1_finish_wait_replays_key_after_refusal() {
 }
 
 #[test]
-fn f7_s1_pair_check_ends_with_the_team() {
+fn f7_s1_ping_ends_with_the_team() {
     let desk = TeamEnv::new();
-    let check = ["pair", "check", "limits", "--timeout", "1000", "--json"];
+    let check = ["team", "ping", "limits", "--timeout", "1000", "--json"];
     let command = desk.command(&check);
     let waiting = thread::spawn(move || output_of(command));
     eventually("both are probed", || (desk.list_messages().len() == 2).then_some(()));
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = waiting.join().unwrap();
     assert_eq!(ended.assert_code(5).json()["ready"], false);
 }
@@ -149,17 +150,17 @@ fn f7_s2_key_belongs_to_the_member() {
     desk.bind("limits", "arm", "worker");
     desk.bind("limits", "chief", "manager");
     for who in ["hand", "arm"] {
-        let sent = desk.act_as(who, &["send", "--to", "boss", "It is done.", "--key", "done-1"]);
+        let sent = desk.act_as(who, &["team", "send", "boss", "It is done.", "--key", "done-1"]);
         assert_eq!(sent.ok().json()["message"]["from"], who);
-        let add = ["criteria", "add", "two callers are told to wait", "--key", "c"];
+        let add = ["team", "criterion", "add", "two callers are told to wait", "--key", "c"];
         desk.act_as(who, &add).ok();
     }
     assert_eq!(message_texts(&desk, "boss").len(), 2);
     assert_eq!(desk.show_task()["criteria"].as_array().unwrap().len(), 2);
     let config = r#"{"objective": "be quick"}"#;
-    desk.act_as_operator(&["manager", "set", config, "--expect", "0"]).ok();
+    desk.act_as_operator(&["team", "contract", "set", config, "--expect", "0"]).ok();
     for who in ["boss", "chief"] {
-        desk.act_as(who, &["manager", "ack", "--revision", "1", "--key", "ack-1"]).ok();
+        desk.act_as(who, &["team", "contract", "accept", "--revision", "1", "--key", "ack-1"]).ok();
     }
     for member in desk.show_task()["members"].as_array().unwrap() {
         let read = if member["role"] == "manager" { json!(1) } else { Value::Null };
@@ -170,7 +171,7 @@ fn f7_s2_key_belongs_to_the_member() {
 #[test]
 fn f7_s2_key_with_other_content_is_refused() {
     let desk = TeamEnv::new();
-    let send = ["send", "--to", "hand", "Begin.", "--key", "k"];
+    let send = ["team", "send", "hand", "Begin.", "--key", "k"];
     desk.act_as_operator(&send).ok();
     for other in [
         &["--priority", "high"][..],
@@ -185,9 +186,23 @@ fn f7_s2_key_with_other_content_is_refused() {
             "{other:?}: {refused:?}"
         );
     }
-    desk.act_as_operator(&["criteria", "add", "two callers are told to wait", "--key", "c"]).ok();
-    let other =
-        desk.act_as_operator(&["criteria", "add", "three callers are told to wait", "--key", "c"]);
+    desk.act_as_operator(&[
+        "team",
+        "criterion",
+        "add",
+        "two callers are told to wait",
+        "--key",
+        "c",
+    ])
+    .ok();
+    let other = desk.act_as_operator(&[
+        "team",
+        "criterion",
+        "add",
+        "three callers are told to wait",
+        "--key",
+        "c",
+    ]);
     assert!(error_text(other.assert_code(4)).contains("the key was already used"), "{other:?}");
     assert_eq!(desk.show_task()["criteria"].as_array().unwrap().len(), 1);
 }
@@ -195,13 +210,13 @@ fn f7_s2_key_with_other_content_is_refused() {
 #[test]
 fn f7_s2_replay_returns_the_current_status() {
     let desk = TeamEnv::new();
-    let send = ["send", "--to", "hand", "Begin.", "--key", "k"];
+    let send = ["team", "send", "hand", "Begin.", "--key", "k"];
     assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "stored");
     let item = desk.take_next("hand", &[]);
     assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "accepted");
     desk.ack("hand", &item).ok();
     assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "acknowledged");
-    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let over = desk.act_as_operator(&send).ok().json();
     assert_eq!(
         (&over["message"]["standing"], &over["task"]["state"]),
@@ -209,7 +224,7 @@ fn f7_s2_replay_returns_the_current_status() {
     );
 }
 
-const FINISH: [&str; 4] = ["finish", "limits", "--because", "all of it holds now"];
+const FINISH: [&str; 5] = ["team", "done", "limits", "--because", "all of it holds now"];
 
 fn finish(desk: &TeamEnv, flags: &[&str]) -> ProgramOutput {
     desk.provost(&[&FINISH[..], flags, &["--json"]].concat())
@@ -226,7 +241,7 @@ fn f7_s4_unproved_finish_is_refused() {
     finish(&desk, &["--allow", "check_failed"]).assert_code(2);
     let done = finish(&desk, &["--allow", "nothing_proved"]).ok().json();
     assert_eq!(done["task"]["allowed"][0]["code"], "nothing_proved");
-    assert!(desk.stdout_of(&["task", "show", "limits"]).contains("allowed"), "it is shown");
+    assert!(desk.stdout_of(&["team", "show", "limits"]).contains("allowed"), "it is shown");
     let audit = desk.stdout_of(&["audit", "limits"]);
     assert!(audit.contains("finish allowed despite: nothing_proved"), "{audit}");
 }
@@ -266,7 +281,7 @@ fn f7_s4_finish_while_a_worker_works_is_refused() {
     let desk = TeamEnv::in_repo(&["--check", "true"]);
     let session = desk.spawn_scenario(HANGS, &[]);
     desk.pid(&session);
-    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     desk.provost(&bind).ok();
     let refused = finish(&desk, &["--wait"]);
     assert!(
@@ -287,12 +302,12 @@ fn f7_s4_finish_of_an_untouched_base_is_refused() {
     );
     let repo = desk.repo("work");
     let worker = format!("arm={TALKER}");
-    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let opened =
         desk.provost_in(repo.path(), &[&pair[..], &["--check", "true", "--json"]].concat());
     let session = opened.ok().json()["task"]["members"][0]["session"].as_str().unwrap().to_owned();
     desk.wait_state(&session, |row| row["sealed"] == true);
-    let finish = ["finish", "count", "--because", "all of it holds now", "--wait", "--json"];
+    let finish = ["team", "done", "count", "--because", "all of it holds now", "--wait", "--json"];
     let refused = desk.provost(&finish);
     assert!(
         error_text(refused.assert_code(4)).contains("nothing_changed: arm changed nothing"),
@@ -304,29 +319,31 @@ fn f7_s4_finish_of_an_untouched_base_is_refused() {
 #[test]
 fn f7_s5_dead_letter_reaches_the_sender() {
     let desk = TeamEnv::new();
-    let send = ["send", "--to", "hand", "Count the callers."];
+    let send = ["team", "send", "hand", "Count the callers."];
     desk.act_as("boss", &send).ok();
     for _ in 0..10 {
         let item = desk.take_next("hand", &[]);
         let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
-        let release = ["inbox", "release", &no, "--lease", &lease, "--because", "cannot do it"];
+        let release =
+            ["team", "inbox", "release", &no, "--lease", &lease, "--because", "cannot do it"];
         desk.act_as("hand", &release).ok();
     }
     let news = desk.take_next("boss", &[]);
     let text = news["text"].as_str().unwrap();
     assert!(text.contains("message 1 to hand was not handled: cannot do it"), "{text}");
-    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     let next = cycle["cycle"]["next"].to_string();
     assert!(next.contains("message 1") && !next.contains("nothing is open"), "{next}");
-    desk.act_as_operator(&["inbox", "cancel", "1", "--because", "it is done otherwise"]).ok();
-    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    desk.act_as_operator(&["team", "inbox", "cancel", "1", "--because", "it is done otherwise"])
+        .ok();
+    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert!(!cycle["cycle"]["next"].to_string().contains("message 1"), "{cycle}");
 }
 
 #[test]
 fn f7_s5_expired_message_reaches_the_sender() {
     let desk = TeamEnv::new();
-    desk.act_as("boss", &["send", "--to", "hand", "Count the callers.", "--expires", "1s"]).ok();
+    desk.act_as("boss", &["team", "send", "hand", "Count the callers.", "--expires", "1s"]).ok();
     let news = desk.take_next("boss", &["--wait", "--timeout", "60"]);
     let text = news["text"].as_str().unwrap();
     assert!(text.contains("message 1 to hand was not handled: it expired"), "{text}");
@@ -336,21 +353,21 @@ fn f7_s5_expired_message_reaches_the_sender() {
 fn f7_s5_retire_refuses_hands_over_or_reports() {
     let desk = TeamEnv::new();
     desk.bind("limits", "arm", "worker");
-    desk.act_as("boss", &["send", "--to", "hand", "Count the callers."]).ok();
-    let retire = ["task", "retire", "limits", "hand", "--because", "its part is done", "--json"];
+    desk.act_as("boss", &["team", "send", "hand", "Count the callers."]).ok();
+    let retire = ["team", "retire", "limits", "hand", "--because", "its part is done", "--json"];
     let refused = desk.provost(&retire);
     assert!(error_text(refused.assert_code(4)).contains("hand has 1 open message"), "{refused:?}");
     desk.provost(&[&retire[..], &["--to", "arm"]].concat()).ok();
     let item = desk.take_next("arm", &[]);
     assert_eq!(item["text"], "Count the callers.");
-    desk.act_as("boss", &["send", "--to", "arm", "Now the tests."]).ok();
+    desk.act_as("boss", &["team", "send", "arm", "Now the tests."]).ok();
     desk.bind("limits", "leg", "worker");
-    let retire = ["task", "retire", "limits", "arm", "--because", "its part is done"];
+    let retire = ["team", "retire", "limits", "arm", "--because", "its part is done"];
     desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
     let news = desk.take_next("boss", &[])["text"].as_str().unwrap().to_owned();
     assert!(news.contains("arm has left the team"), "{news}");
     assert!(news.contains("Count the callers.") && news.contains("Now the tests."), "{news}");
-    let requeue = ["inbox", "requeue", "2", "--because", "another does it", "--to", "leg"];
+    let requeue = ["team", "inbox", "requeue", "2", "--because", "another does it", "--to", "leg"];
     let requeued = desk.act_as("boss", &requeue).ok().json();
     assert_eq!(
         (&requeued["message"]["to"], &requeued["message"]["standing"]),
@@ -367,15 +384,15 @@ fn f7_s5_without_manager_news_reach_operator() {
         "[session]\nstop_grace = \"100ms\"\nsettle = \"100ms\"\n",
     );
     let worker = format!("arm={TALKER}");
-    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     desk.provost(&[&pair[..], &["--no-worktree"]].concat()).ok();
     let news = eventually("the operator hears of it", || {
-        let listed = desk.provost(&["inbox", "ls", "--task", "count", "--json"]).ok().json();
+        let listed = desk.provost(&["team", "inbox", "ls", "-t", "count", "--json"]).ok().json();
         let messages = listed["messages"].as_array().unwrap().clone();
         messages.into_iter().find(|one| one["to"] == "operator" && one["kind"] == "news")
     });
     assert!(news["text"].as_str().unwrap().contains("arm (worker)"), "{news}");
-    let listed = desk.stdout_of(&["inbox", "ls"]);
+    let listed = desk.stdout_of(&["team", "inbox", "ls"]);
     assert!(listed.contains("arm (worker)"), "{listed}");
     let status = desk.provost(&["status"]);
     let shown = format!("{}{}", status.ok().stdout, status.stderr);

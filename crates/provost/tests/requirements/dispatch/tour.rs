@@ -9,7 +9,7 @@ fn dispatch_tour_completes_and_leaves_nothing() {
     let stage = TestEnv::new();
     let output = stage.provost(&["tour", "dispatch"]).ok().stdout.clone();
     for part in [
-        "$ provost pair ",
+        "$ provost team start ",
         "missing_evidence: evidence is missing: tests, report",
         "open_criterion: criterion 1 is accepted",
         "delivered again",

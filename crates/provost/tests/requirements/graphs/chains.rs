@@ -92,8 +92,8 @@ fn r18_missing_worktree_is_a_recorded_handover() {
     assert_ne!(two, session);
     assert_eq!(two, three, "from there on it is one conversation again");
     // It is written after the outcome is sealed.
-    let card = eventually("the report card", || {
-        let card = site.stage.provost(&["report-card", &id]);
+    let card = eventually("the summary", || {
+        let card = site.stage.provost(&["summary", &id]);
         (card.code() == Some(0)).then_some(card.stdout)
     });
     assert!(card.contains("taken over from") && card.contains("is gone"), "{card}");

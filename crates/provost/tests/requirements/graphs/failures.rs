@@ -29,7 +29,7 @@ fn failed_task_blocks_only_dependents_until_resume() {
     let branch = site.branch(id);
     assert_eq!(site.files_at(&branch), ["README.md", "beside.txt", "good.txt"]);
 
-    let card = site.stage.provost(&["report-card", "mine"]).ok().stdout.clone();
+    let card = site.stage.provost(&["summary", "mine"]).ok().stdout.clone();
     assert!(card.contains("4 tasks, 2 merged, in 2 batches"), "{card}");
     for (task, end) in [
         ("good", "merged; by "),

@@ -13,14 +13,14 @@ fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
     site
 }
 
-/// Waits for the report card, which compares the run's end with its base, and returns the row and the card.
+/// Waits for the summary, which compares the run's end with its base, and returns the row and the card.
 #[track_caller]
-fn wait_report_card(site: &PlanEnv, id: &str) -> (Value, String) {
+fn wait_summary(site: &PlanEnv, id: &str) -> (Value, String) {
     site.wait_sealed(id);
     eventually("the card is written", || {
         (!site.events(id, "run.card_written").is_empty()).then_some(())
     });
-    let card = site.stage.provost(&["report-card", id]).ok().stdout.clone();
+    let card = site.stage.provost(&["summary", id]).ok().stdout.clone();
     (site.wait_sealed(id), card)
 }
 
@@ -29,7 +29,7 @@ fn warnings(row: &Value) -> String {
     row["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
 }
 
-/// The "Still open" section of a report card.
+/// The "Still open" section of a summary.
 fn still_open(card: &str) -> &str {
     card.split_once("Still open").map_or("", |(_, open)| open)
 }
@@ -39,7 +39,7 @@ fn f5_g3_chained_task_deleting_test_is_reported() {
     let site =
         protected_env(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_report_card(&site, &id);
+    let (row, card) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(still_open(&card).contains("test/range.js"), "{card}");
@@ -64,7 +64,7 @@ fn f5_g3_returned_task_deleting_test_is_reported() {
     }
     site.repo.commit("Something to change");
     let id = site.open_run(&["--check", "test -s shared.txt"]);
-    let (row, card) = wait_report_card(&site, &id);
+    let (row, card) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
     for file in ["test/left.js", "test/right.js"] {
@@ -80,7 +80,7 @@ fn f5_g3_reverted_change_is_not_reported() {
         ("two", &["one"], "mkdir -p test; echo checks > test/range.js; echo 2 > two.txt"),
     ]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_report_card(&site, &id);
+    let (row, card) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(!still_open(&card).contains("test/range.js"), "{card}");
@@ -93,7 +93,7 @@ fn f5_g3_unmerged_task_warns_of_nothing() {
         ("bad", &[], "rm test/range.js; echo 1 > bad.txt"),
     ]);
     let id = site.open_run(&["--check", "test ! -e bad.txt"]);
-    let (row, card) = wait_report_card(&site, &id);
+    let (row, card) = wait_summary(&site, &id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
     assert_eq!(row["tasks"]["merged"], 1, "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
@@ -101,13 +101,13 @@ fn f5_g3_unmerged_task_warns_of_nothing() {
 }
 
 #[test]
-fn f5_g3_missing_files_are_on_the_report_card() {
+fn f5_g3_missing_files_are_in_the_summary() {
     let site = protected_env(&[
         ("one", &[], "git init -q made; echo 1 > made/file; echo 1 > one.txt"),
         ("two", &["one"], "echo 2 > two.txt"),
     ]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_report_card(&site, &id);
+    let (row, card) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("made"), "{row:#}");
     assert!(still_open(&card).contains("made"), "{card}");

@@ -1,4 +1,4 @@
-//! `provost handoff`
+//! `provost team handoff`
 
 use std::process::ExitCode;
 
@@ -7,18 +7,18 @@ use provost_api::{HandoffRow, HeartbeatRow};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{input, task_args::TeamTarget};
-use crate::{cli::CliResult, context::Context, target, ui};
+use super::args::TeamTarget;
+use crate::{cli::CliResult, commands::input, context::Context, target, ui};
 
 /// Print the prompt that onboards a member of a team
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost handoff limits hand\n  provost handoff limits --heartbeat\n  provost handoff limits hand --json | jq -r '.handoffs[0].prompt'"
+    after_help = "Examples:\n  provost team handoff limits hand\n  provost team handoff limits --heartbeat\n  provost team handoff limits hand --json | jq -r '.handoffs[0].prompt'"
 )]
 pub(crate) struct HandoffArgs {
     /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
-    task: String,
+    team: String,
     /// Member [default: all members]
     #[arg(value_parser = input::parse_name)]
     member: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) fn find(
 }
 
 pub(crate) fn run(context: &Context, args: &HandoffArgs) -> CliResult {
-    let handed = find(context, &args.task, args.member.as_deref())?;
+    let handed = find(context, &args.team, args.member.as_deref())?;
     if context.ui.json {
         let HandoffReply { task, handoffs, heartbeat } = handed;
         let told = json!({"task": task, "handoffs": handoffs, "heartbeat": heartbeat});

@@ -13,9 +13,10 @@ use provost_holder::spec::MARK;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{mutation::KeyArgs, task_args::TeamTarget};
+use super::args::TeamTarget;
 use crate::{
     cli::CliResult,
+    commands::mutation::KeyArgs,
     context::Context,
     error::usage,
     follow::{self, EventFilter},

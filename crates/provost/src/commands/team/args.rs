@@ -13,16 +13,22 @@ use provost_holder::spec::MARK;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{input, mutation::KeyArgs};
-use crate::{cli::CliResult, context::Context, daemon, error::usage, target, ui};
+use crate::{
+    cli::CliResult,
+    commands::{input, mutation::KeyArgs},
+    context::Context,
+    daemon,
+    error::usage,
+    target, ui,
+};
 
 /// The team, and the member to act as
 #[derive(Debug, Args)]
-pub(crate) struct TeamArgs {
+pub(crate) struct TeamFlags {
     /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
     /// open one]
-    #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
-    task: Option<String>,
+    #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
+    team: Option<String>,
     /// Act as this member, with only its rights; an agent always acts as itself
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
@@ -35,14 +41,14 @@ pub(crate) struct MemberArgs {
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     member: Option<String>,
     #[command(flatten)]
-    pub(crate) task: TeamArgs,
+    pub(crate) team: TeamFlags,
 }
 
 impl MemberArgs {
     /// Returns the named member; None if a session is addressed. A team without a member is an error, not ignored.
     pub(crate) fn member(&self) -> Result<Option<&str>, ApiError> {
-        match (&self.member, self.task.task.is_some() || self.task.by.is_some()) {
-            (None, true) => Err(usage("--task and --as need a member: name it with --member")),
+        match (&self.member, self.team.team.is_some() || self.team.by.is_some()) {
+            (None, true) => Err(usage("--team and --as need a member: name it with --member")),
             (member, _) => Ok(member.as_deref()),
         }
     }
@@ -53,8 +59,8 @@ impl MemberArgs {
 pub(crate) struct NamedTeamArgs {
     /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
     /// open one]
-    #[arg(value_name = "TASK", value_parser = input::parse_name)]
-    task: Option<String>,
+    #[arg(value_parser = input::parse_name)]
+    team: Option<String>,
     /// Act as this member, with only its rights; an agent always acts as itself
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
@@ -63,24 +69,24 @@ pub(crate) struct NamedTeamArgs {
 /// A team, and the member to act as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TeamTarget<'a> {
-    task: &'a str,
+    team: &'a str,
     by: Option<&'a str>,
 }
 
-impl TeamArgs {
+impl TeamFlags {
     pub(crate) fn target(&self) -> TeamTarget<'_> {
-        TeamTarget { task: self.task.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+        TeamTarget { team: self.team.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
     }
 
     /// Whether the caller is the operator and names no team.
     pub(crate) fn is_operator_without_team(&self, context: &Context) -> bool {
         let agent = context.environment.get(MARK).is_some();
-        !agent && self.task.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
+        !agent && self.team.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
     }
 
     /// Returns the same options as text, for suggested commands.
     pub(crate) fn as_options(&self) -> String {
-        let given = [("--task", &self.task), ("--as", &self.by)];
+        let given = [("--team", &self.team), ("--as", &self.by)];
         let given = given.into_iter().filter_map(|(flag, name)| Some((flag, name.as_deref()?)));
         given.map(|(flag, name)| format!(" {flag}={}", shell_quote(name))).collect()
     }
@@ -88,7 +94,7 @@ impl TeamArgs {
 
 impl NamedTeamArgs {
     pub(crate) fn target(&self) -> TeamTarget<'_> {
-        TeamTarget { task: self.task.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+        TeamTarget { team: self.team.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
     }
 }
 
@@ -99,13 +105,13 @@ pub(crate) struct TeamReply {
 }
 
 impl<'a> TeamTarget<'a> {
-    pub(crate) fn new(task: &'a str) -> Self {
-        TeamTarget { task, by: None }
+    pub(crate) fn new(team: &'a str) -> Self {
+        TeamTarget { team, by: None }
     }
 
     /// Returns the API path of a resource of the team.
     pub(crate) fn path(&self, what: &str) -> String {
-        target::team_action_path(self.task, what)
+        target::team_action_path(self.team, what)
     }
 
     pub(crate) fn by(&self) -> Option<String> {
@@ -114,7 +120,7 @@ impl<'a> TeamTarget<'a> {
 
     /// Reads the team.
     pub(crate) fn find(&self, context: &Context) -> Result<TeamRow, ApiError> {
-        let reply: TeamReply = self.get(context, &target::team_path(self.task))?;
+        let reply: TeamReply = self.get(context, &target::team_path(self.team))?;
         Ok(reply.task)
     }
 
@@ -161,12 +167,12 @@ impl<'a> TeamTarget<'a> {
 
     /// Returns the options that name the team by its ID, and the same member.
     pub(crate) fn options(&self, id: &str) -> String {
-        format!(" --task {}{}", ui::short_id(id), as_member(self.by))
+        format!(" -t {}{}", ui::short_id(id), as_member(self.by))
     }
 
     /// Returns the command that shows the team to the same member.
     pub(crate) fn show_command(&self, id: &str) -> String {
-        format!("provost task show {}{}", ui::short_id(id), as_member(self.by))
+        format!("provost team show {}{}", ui::short_id(id), as_member(self.by))
     }
 }
 
@@ -218,27 +224,36 @@ enum TeamChangeReply {
 fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
     let (id, by_whom) = (ui::short_id(&task.id), as_member(by));
     let then = match by {
-        Some(_) => format!("provost inbox next --task {id}{by_whom}"),
-        None => format!("provost inbox ls --task {id}"),
+        Some(_) => format!("provost team next -t {id}{by_whom}"),
+        None => format!("provost team inbox ls -t {id}"),
     };
-    vec![then, format!("provost task show {id}{by_whom}")]
+    vec![then, format!("provost team show {id}{by_whom}")]
+}
+
+/// Returns the member that the caller acts as: by its name, or an agent by its session.
+pub(super) fn acting_member<'r>(
+    row: &'r TeamRow,
+    by: Option<&str>,
+    session: Option<&str>,
+) -> Option<&'r MemberRow> {
+    let acts = |member: &&MemberRow| {
+        Some(member.name.as_str()) == by
+            || (session.is_some() && member.session.as_deref() == session)
+    };
+    row.members.iter().filter(|member| !member.left).find(acts)
 }
 
 /// Returns the next commands for the caller: a member by name, or an agent by its session. Callers that do not manage
 /// see only commands they may run.
 fn next_for(row: &TeamRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
-    let acts = |member: &&MemberRow| {
-        Some(member.name.as_str()) == by
-            || (session.is_some() && member.session.as_deref() == session)
-    };
-    let member = row.members.iter().filter(|member| !member.left).find(acts);
+    let member = acting_member(row, by, session);
     match member.filter(|member| member.role != "manager" && !row.terminal) {
         None => next_commands(row, by),
         Some(member) => {
             let (id, by) = (ui::short_id(&row.id), as_member(Some(&member.name)));
-            let mut next = vec![format!("provost task show {id}{by}")];
+            let mut next = vec![format!("provost team show {id}{by}")];
             if !member.communication.can_push {
-                next.push(format!("provost inbox next --task {id}{by}"));
+                next.push(format!("provost team next -t {id}{by}"));
             }
             next
         }
@@ -248,21 +263,21 @@ fn next_for(row: &TeamRow, by: Option<&str>, session: Option<&str>) -> Vec<Strin
 /// Returns the commands that make sense in a team's current state, for the operator or for a member.
 pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     let (id, by) = (ui::short_id(&row.id), as_member(by));
-    let mut next = vec![format!("provost task show {id}{by}")];
+    let mut next = vec![format!("provost team show {id}{by}")];
     if row.terminal {
         next.push(format!("provost audit {id}"));
         return next;
     }
     if row.members.is_empty() {
-        next.push(format!("provost task bind {id} NAME --role worker"));
+        next.push(format!("provost team bind {id} NAME --role worker"));
     } else if row.blockers.is_empty() {
         next.push(match failed_worker(row) {
             Some(session) => format!("provost status {} --why", ui::short_id(session)),
-            None => format!("provost finish {id} --because TEXT{by}"),
+            None => format!("provost team done {id} --because TEXT{by}"),
         });
     } else {
         let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
-        next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}{by}")));
+        next.push(help.unwrap_or_else(|| format!("provost team inbox ls -t {id}{by}")));
     }
     next
 }

@@ -1,15 +1,17 @@
-//! `provost finish`
+//! `provost team done`
 
 use clap::Args;
 use provost_core::team::{BlockerWaiver, TeamCommand};
 
 use super::{
-    input,
-    mutation::KeyArgs,
-    task_args::NamedTeamArgs,
-    wait_for_task::{self, WaitArgs},
+    args::NamedTeamArgs,
+    wait::{self, WaitArgs},
 };
-use crate::{cli::CliResult, context::Context};
+use crate::{
+    cli::CliResult,
+    commands::{input, mutation::KeyArgs},
+    context::Context,
+};
 
 /// Finish a team's work, if nothing blocks it
 ///
@@ -20,11 +22,11 @@ use crate::{cli::CliResult, context::Context};
 /// are stopped once their turns are over.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost finish limits --because 'merged and announced'\n  provost finish --because 'all criteria hold' --wait\n  provost finish limits --because 'nothing was to be changed' --allow nothing_changed"
+    after_help = "Examples:\n  provost team done limits --because 'merged and announced'\n  provost team done --because 'all criteria hold' --wait\n  provost team done limits --because 'nothing was to be changed' --allow nothing_changed"
 )]
-pub(crate) struct FinishArgs {
+pub(crate) struct DoneArgs {
     #[command(flatten)]
-    task: NamedTeamArgs,
+    team: NamedTeamArgs,
     /// Why the work is done
     #[arg(long)]
     because: String,
@@ -37,12 +39,12 @@ pub(crate) struct FinishArgs {
     wait: WaitArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &FinishArgs) -> CliResult {
+pub(crate) fn run(context: &Context, args: &DoneArgs) -> CliResult {
     let command = TeamCommand::Finish {
         because: input::read_text(&args.because)?,
         allow: args.allow.clone(),
     };
-    wait_for_task::finish(context, args.task.target(), &command, &args.key, &args.wait)
+    wait::finish(context, args.team.target(), &command, &args.key, &args.wait)
 }
 
 fn allowance(text: &str) -> Result<BlockerWaiver, String> {

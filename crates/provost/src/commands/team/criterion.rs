@@ -1,4 +1,4 @@
-//! `provost criteria`
+//! `provost team criterion`
 
 use std::process::ExitCode;
 
@@ -10,9 +10,10 @@ use provost_core::team::{
 };
 use serde_json::json;
 
-use super::{check, input, mutation::KeyArgs, task_args::TeamArgs};
+use super::{args::TeamFlags, prove};
 use crate::{
     cli::CliResult,
+    commands::{input, mutation::KeyArgs},
     context::Context,
     error::usage,
     ui::{self, Screen},
@@ -21,16 +22,16 @@ use crate::{
 /// Manage what must hold before a team is done
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria add 'The tests pass' --check 'cargo test' --task limits\n  provost criteria accept 1 --task limits\n  provost criteria ls --task limits"
+    after_help = "Examples:\n  provost team criterion add 'The tests pass' --check 'cargo test' -t limits\n  provost team criterion accept 1 -t limits\n  provost team criterion ls -t limits"
 )]
-pub(crate) struct CriteriaArgs {
+pub(crate) struct CriterionArgs {
     #[command(subcommand)]
-    what: CriteriaCommand,
+    what: CriterionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum CriteriaCommand {
-    Ls(CriteriaLsArgs),
+enum CriterionCommand {
+    Ls(CriterionLsArgs),
     Add(AddArgs),
     Draft(DraftArgs),
     Accept(NumberArgs),
@@ -43,11 +44,11 @@ enum CriteriaCommand {
 /// List a team's criteria
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria ls --task limits\n  provost criteria ls --json"
+    after_help = "Examples:\n  provost team criterion ls -t limits\n  provost team criterion ls --json"
 )]
-struct CriteriaLsArgs {
+struct CriterionLsArgs {
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     /// Only those that block finishing the team
     #[arg(long)]
     open: bool,
@@ -59,7 +60,7 @@ struct CriteriaLsArgs {
 /// them. The text needs at least 12 letters or digits.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria add 'The tests pass' --check 'cargo test' --accept\n  provost criteria add 'The start page looks like its draft' --pictures design/start.png shots/start.png --differing 0.001\n  provost criteria add 'The wording was read by a person' --rationale 'customers see it'"
+    after_help = "Examples:\n  provost team criterion add 'The tests pass' --check 'cargo test' --accept\n  provost team criterion add 'The start page looks like its draft' --pictures design/start.png shots/start.png --differing 0.001\n  provost team criterion add 'The wording was read by a person' --rationale 'customers see it'"
 )]
 struct AddArgs {
     /// Text of the criterion; `-` reads standard input
@@ -72,7 +73,7 @@ struct AddArgs {
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], conflicts_with = "check")]
     pictures: Option<Vec<String>>,
     /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
-    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = check::parse_tolerance)]
+    #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = prove::parse_tolerance)]
     tolerance: Option<u32>,
     /// Share of pixels that may differ, 0 to 1 [default: 0]
     #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = parse_differing)]
@@ -84,7 +85,7 @@ struct AddArgs {
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -97,7 +98,7 @@ struct AddArgs {
 /// each is accepted separately.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria draft --from 7 --dry-run --task limits\n  provost criteria draft --from 7 --task limits\n  provost criteria draft --from - --of hand --task limits < answer.md"
+    after_help = "Examples:\n  provost team criterion draft --from 7 --dry-run -t limits\n  provost team criterion draft --from 7 -t limits\n  provost team criterion draft --from - --of hand -t limits < answer.md"
 )]
 struct DraftArgs {
     /// Number of the message; `-` reads a text from standard input
@@ -110,29 +111,29 @@ struct DraftArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
 
 /// Accept a proposed or deferred criterion
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost criteria accept 2 --task limits")]
+#[command(after_help = "Examples:\n  provost team criterion accept 2 -t limits")]
 struct NumberArgs {
     /// Number of the criterion
     no: u32,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
 
 /// Assert that a criterion without a check holds
 ///
-/// A criterion with a check is satisfied by `provost check`.
+/// A criterion with a check is satisfied by `provost team prove`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria satisfy 2 --evidence 'read aloud with the support team, two words changed' --task limits"
+    after_help = "Examples:\n  provost team criterion satisfy 2 --evidence 'read aloud with the support team, two words changed' -t limits"
 )]
 struct SatisfyArgs {
     #[command(flatten)]
@@ -145,7 +146,7 @@ struct SatisfyArgs {
 /// Defer a criterion, so that it does not block finishing
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost criteria defer 2 --because 'comes with the next release'"
+    after_help = "Examples:\n  provost team criterion defer 2 --because 'comes with the next release'"
 )]
 struct DeferArgs {
     #[command(flatten)]
@@ -157,7 +158,7 @@ struct DeferArgs {
 
 /// Reject a criterion
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost criteria reject 2 --because 'not asked for'")]
+#[command(after_help = "Examples:\n  provost team criterion reject 2 --because 'not asked for'")]
 struct RejectArgs {
     #[command(flatten)]
     rest: DeferArgs,
@@ -165,19 +166,21 @@ struct RejectArgs {
 
 /// Require a satisfied, deferred or rejected criterion again
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost criteria reopen 2 --because 'the tests were changed'")]
+#[command(
+    after_help = "Examples:\n  provost team criterion reopen 2 --because 'the tests were changed'"
+)]
 struct ReopenArgs {
     #[command(flatten)]
     rest: DeferArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> CliResult {
+pub(crate) fn run(context: &Context, args: &CriterionArgs) -> CliResult {
     match &args.what {
-        CriteriaCommand::Ls(args) => ls(context, args),
-        CriteriaCommand::Add(args) => add(context, args),
-        CriteriaCommand::Draft(args) => draft(context, args),
-        CriteriaCommand::Accept(args) => judge(context, args, CriterionJudgement::Accept),
-        CriteriaCommand::Satisfy(SatisfyArgs { criterion, evidence }) => {
+        CriterionCommand::Ls(args) => ls(context, args),
+        CriterionCommand::Add(args) => add(context, args),
+        CriterionCommand::Draft(args) => draft(context, args),
+        CriterionCommand::Accept(args) => judge(context, args, CriterionJudgement::Accept),
+        CriterionCommand::Satisfy(SatisfyArgs { criterion, evidence }) => {
             // The daemon fills in the author: no member signs for another.
             let evidence = CriterionEvidence::Asserted {
                 text: input::read_text(evidence)?,
@@ -185,15 +188,15 @@ pub(crate) fn run(context: &Context, args: &CriteriaArgs) -> CliResult {
             };
             judge(context, criterion, CriterionJudgement::Satisfy { evidence })
         }
-        CriteriaCommand::Defer(DeferArgs { criterion, because }) => {
+        CriterionCommand::Defer(DeferArgs { criterion, because }) => {
             judge(context, criterion, CriterionJudgement::Defer { because: because.clone() })
         }
-        CriteriaCommand::Reject(RejectArgs { rest }) => judge(
+        CriterionCommand::Reject(RejectArgs { rest }) => judge(
             context,
             &rest.criterion,
             CriterionJudgement::Reject { because: rest.because.clone() },
         ),
-        CriteriaCommand::Reopen(ReopenArgs { rest }) => judge(
+        CriterionCommand::Reopen(ReopenArgs { rest }) => judge(
             context,
             &rest.criterion,
             CriterionJudgement::Reopen { because: rest.because.clone() },
@@ -208,11 +211,11 @@ fn parse_differing(text: &str) -> Result<u32, String> {
 }
 
 fn judge(context: &Context, args: &NumberArgs, judgement: CriterionJudgement) -> CliResult {
-    args.task.target().change(context, &TeamCommand::Judge { no: args.no, judgement }, &args.key)
+    args.team.target().change(context, &TeamCommand::Judge { no: args.no, judgement }, &args.key)
 }
 
 fn add(context: &Context, args: &AddArgs) -> CliResult {
-    let files = check::picture_files(args.pictures.as_deref(), args.tolerance);
+    let files = prove::picture_files(args.pictures.as_deref(), args.tolerance);
     let pictures =
         files.map(|files| PictureCheck { files, differing: args.differing.unwrap_or_default() });
     let needs = match (&args.check, pictures) {
@@ -226,7 +229,7 @@ fn add(context: &Context, args: &AddArgs) -> CliResult {
     } else {
         TeamCommand::Propose { text, rationale, needs }
     };
-    args.task.target().change(context, &command, &args.key)
+    args.team.target().change(context, &command, &args.key)
 }
 
 fn draft(context: &Context, args: &DraftArgs) -> CliResult {
@@ -234,18 +237,19 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
         ("-", of) => DraftSource::Text { text: input::read_text("-")?, of: of.clone() },
         (_, Some(_)) => {
             return Err(usage("a message has an author: --of is only for `--from -`")
-                .next("provost criteria draft --help")
+                .next("provost team criterion draft --help")
                 .into());
         }
         (no, None) => DraftSource::Message(no.parse().map_err(|_| {
-            usage(format!("{no:?} is not a message number")).next("provost inbox ls --all")
+            usage(format!("{no:?} is not a message number")).next("provost team inbox ls --all")
         })?),
     };
     let command = TeamCommand::Draft { from, dry_run: args.dry_run };
-    let reply = args.task.target().send(context, &command, &args.key.get(context))?;
+    let reply = args.team.target().send(context, &command, &args.key.get(context))?;
     // The hints name the team even if it is the only one, so that they work anywhere.
-    let of = args.task.target().options(reply["task"]["id"].as_str().unwrap_or_default());
-    let next = [format!("provost criteria ls{of}"), format!("provost criteria accept NO{of}")];
+    let of = args.team.target().options(reply["task"]["id"].as_str().unwrap_or_default());
+    let next =
+        [format!("provost team criterion ls{of}"), format!("provost team criterion accept NO{of}")];
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
@@ -259,8 +263,8 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ls(context: &Context, args: &CriteriaLsArgs) -> CliResult {
-    let task = args.task.target().find(context)?;
+fn ls(context: &Context, args: &CriterionLsArgs) -> CliResult {
+    let task = args.team.target().find(context)?;
     let open = |state: &str| matches!(state, "proposed" | "accepted");
     let rows: Vec<_> =
         task.criteria.into_iter().filter(|row| !args.open || open(&row.state)).collect();

@@ -10,8 +10,10 @@ use provost_core::team::{
     templates::{BUILT_IN, LoopOutline, built_in},
 };
 
-use super::spawn::spec_from_config::checks;
-use crate::error::{unknown_name, usage};
+use crate::{
+    commands::spawn::spec_from_config::checks,
+    error::{unknown_name, usage},
+};
 
 /// Returns the names of all loops: the built-in ones, then those from configuration files.
 pub(crate) fn names(config: &Resolved) -> Vec<String> {

@@ -1,11 +1,8 @@
-//! `provost pair`
-
-mod check;
-mod members;
+//! `provost team start`
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use provost_api::{ApiError, PairRequest, TeamRow};
 use provost_config::Resolved;
 use provost_core::{
@@ -15,51 +12,46 @@ use provost_core::{
 use provost_engine::shell::{NewCriterion, Pairing};
 use serde_json::{Value, json};
 
-use self::members::PairMemberArgs;
 use super::{
-    handoff, input,
+    args::next_commands,
+    handoff,
     loop_command::LoopFlags,
     loop_templates,
-    mutation::KeyArgs,
-    spawn::{label, spec::directory, spec_from_config::checks},
-    task::{self, WindowArgs},
-    task_args::next_commands,
+    members::{self, StartMemberArgs},
+    new::{self, WindowArgs},
 };
 use crate::{
-    cli::CliResult, clock, context::Context, error::usage, settings, trust::TrustPrompt, ui,
+    cli::CliResult,
+    clock,
+    commands::{
+        input,
+        mutation::KeyArgs,
+        spawn::{label, spec::directory, spec_from_config::checks},
+    },
+    context::Context,
+    error::usage,
+    settings,
+    trust::TrustPrompt,
+    ui,
 };
 
 /// Open a team: workers, and a manager (agent, policy or you)
 ///
 /// Everything is opened, or nothing. Workers start with the goal, and their results reach the manager automatically.
 /// With --pull no agents are started: paste the printed hand-off where you open each member. The team's ID goes to
-/// standard output, everything else to standard error; `provost handoff` prints hand-offs to standard output.
+/// standard output, everything else to standard error; `provost team handoff` prints hand-offs to standard output.
 #[derive(Debug, Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  provost pair 'Limit how often each caller may call' --worker codex --manager codex --check 'cargo test'\n  provost pair 'Cover the parser with tests' --worker codex --manager me --loop build --max-iterations 5\n  provost pair 'Keep the build green' --worker codex --manager policy:careful\n  provost pair 'Rework the start page' --pull --worker app --manager desk --title 'Start page'\n  provost pair check limits"
+    after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --worker codex --manager codex --check 'cargo test'\n  provost team start 'Cover the parser with tests' --worker codex --manager me --loop build --max-iterations 5\n  provost team start 'Keep the build green' --worker codex --manager policy:careful\n  provost team start 'Rework the start page' --pull --worker app --manager desk --title 'Start page'"
 )]
-pub(crate) struct PairArgs {
-    #[command(subcommand)]
-    what: Option<PairCommand>,
-    #[command(flatten)]
-    new: PairNewArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum PairCommand {
-    Check(check::PairCheckArgs),
-}
-
-#[derive(Debug, Args)]
-struct PairNewArgs {
+pub(super) struct StartArgs {
     /// Goal of the team; `-` reads standard input
-    goal: Option<String>,
+    goal: String,
     /// Name of the team [default: made from its ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     #[command(flatten)]
-    members: PairMemberArgs,
+    members: StartMemberArgs,
     /// Command that must pass on the finished work (repeatable) [default: the configuration's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
@@ -100,20 +92,8 @@ impl From<ModeArg> for ManagerMode {
     }
 }
 
-pub(crate) fn run(context: &Context, args: &PairArgs) -> CliResult {
-    match &args.what {
-        Some(PairCommand::Check(args)) => check::run(context, args),
-        None => open(context, &args.new),
-    }
-}
-
-fn open(context: &Context, args: &PairNewArgs) -> CliResult {
-    let Some(goal) = &args.goal else {
-        return Err(usage("name a goal")
-            .next("provost pair GOAL --worker codex --manager codex")
-            .into());
-    };
-    let goal = input::read_text(goal)?;
+pub(super) fn run(context: &Context, args: &StartArgs) -> CliResult {
+    let goal = input::read_text(&args.goal)?;
     let id = TeamId(clock::new_id());
     let cwd = directory(context, args.cwd.as_deref())?;
     let config = settings::load_to_start(
@@ -142,7 +122,7 @@ fn open(context: &Context, args: &PairNewArgs) -> CliResult {
         spec,
     };
     let pairing = serde_json::to_value(&pairing)
-        .map_err(|why| usage(format!("cannot encode the pair: {why}")))?;
+        .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
     let request = PairRequest { id: id.to_string(), pairing };
     let reply: Value = client.post("/v1/pairs", &request, &args.key.get(context))?;
     opened(context, reply, &warnings)
@@ -150,15 +130,15 @@ fn open(context: &Context, args: &PairNewArgs) -> CliResult {
 
 fn spec(
     context: &Context,
-    args: &PairNewArgs,
+    args: &StartArgs,
     goal: String,
     id: TeamId,
     config: &Resolved,
 ) -> Result<TeamSpec, ApiError> {
-    let name = args.name.clone().unwrap_or_else(|| format!("task-{}", id.short()));
+    let name = args.name.clone().unwrap_or_else(|| format!("team-{}", id.short()));
     let checks = if args.check.is_empty() { checks(config) } else { args.check.clone() };
     let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
-    let mut spec = task::spec(context, &name, goal, None, &checks, cwd, bounds)?;
+    let mut spec = new::spec(context, &name, goal, None, &checks, cwd, bounds)?;
     spec.config.mode = args.mode.into();
     spec.policy =
         args.members.policy().map(|name| loop_templates::policy(config, name)).transpose()?;
@@ -166,7 +146,7 @@ fn spec(
 }
 
 /// Shows the opened team. Only the ID goes to standard output; the members and the hand-offs for members opened
-/// elsewhere go to standard error. `provost handoff` prints the hand-offs again.
+/// elsewhere go to standard error. `provost team handoff` prints the hand-offs again.
 fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult {
     let row: Option<TeamRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());

@@ -1,4 +1,4 @@
-//! `provost check`
+//! `provost team prove`
 
 use clap::Args;
 use provost_core::team::{
@@ -7,23 +7,22 @@ use provost_core::team::{
 };
 
 use super::{
-    mutation::KeyArgs,
-    task_args::TeamArgs,
-    wait_for_task::{self, WaitArgs},
+    args::TeamFlags,
+    wait::{self, WaitArgs},
 };
-use crate::{cli::CliResult, context::Context};
+use crate::{cli::CliResult, commands::mutation::KeyArgs, context::Context};
 
 /// Run the check of a criterion or of a loop's evidence
 ///
 /// The check runs on a commit of the worker's current tree. Its receipt is bound to that tree and satisfies the
-/// criterion or evidence. `provost task show` shows the receipt; with --wait this command waits for it and exits with 0
+/// criterion or evidence. `provost team show` shows the receipt; with --wait this command waits for it and exits with 0
 /// if the check passed, 1 if not. Provost compares two pictures itself, pixel by pixel; the receipt has the digests of
 /// both files.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost check --criterion 1 --task limits\n  provost check --evidence tests --task limits --wait\n  provost check --evidence screens --pictures design/start.png shots/start.png --task page\n  provost check --evidence screens --pictures design/start.png shots/start.png --tolerance 0.01 --task page"
+    after_help = "Examples:\n  provost team prove --criterion 1 -t limits\n  provost team prove --evidence tests -t limits --wait\n  provost team prove --evidence screens --pictures design/start.png shots/start.png -t page\n  provost team prove --evidence screens --pictures design/start.png shots/start.png --tolerance 0.01 -t page"
 )]
-pub(crate) struct CheckArgs {
+pub(crate) struct ProveArgs {
     /// Number of the criterion
     #[arg(long, value_name = "NO", required_unless_present = "evidence")]
     criterion: Option<u32>,
@@ -33,7 +32,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pictures: PictureArgs,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
     #[command(flatten)]
@@ -67,7 +66,7 @@ pub(super) fn picture_files(
     Some(PictureFiles { expected: expected.clone(), actual: actual.clone(), tolerance })
 }
 
-pub(crate) fn run(context: &Context, args: &CheckArgs) -> CliResult {
+pub(crate) fn run(context: &Context, args: &ProveArgs) -> CliResult {
     let PictureArgs { pictures, tolerance } = &args.pictures;
     let what = match (args.criterion, &args.evidence) {
         (Some(no), _) => CheckSubject::Criterion(no),
@@ -76,5 +75,5 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CliResult {
             CheckSubject::for_evidence(name.clone().unwrap_or_default(), files)
         }
     };
-    wait_for_task::check(context, args.task.target(), what, &args.key, &args.wait)
+    wait::check(context, args.team.target(), what, &args.key, &args.wait)
 }

@@ -1,4 +1,4 @@
-//! `provost cycle`
+//! `provost team overview`
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::task_args::NamedTeamArgs;
+use super::args::NamedTeamArgs;
 use crate::{
     cli::CliResult,
     context::Context,
@@ -20,11 +20,11 @@ use crate::{
 /// takes no message and marks nothing as read; --since selects what is new to you.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost cycle limits\n  provost cycle limits --as boss --json\n  provost cycle limits --as boss --since 412 --json"
+    after_help = "Examples:\n  provost team overview limits\n  provost team overview limits --as boss --json\n  provost team overview limits --as boss --since 412 --json"
 )]
-pub(crate) struct CycleArgs {
+pub(crate) struct OverviewArgs {
     #[command(flatten)]
-    task: NamedTeamArgs,
+    team: NamedTeamArgs,
     /// Show events after this one, the `seq` of your last call [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
@@ -35,8 +35,8 @@ struct OverviewReply {
     cycle: Value,
 }
 
-pub(crate) fn run(context: &Context, args: &CycleArgs) -> CliResult {
-    let meant = args.task.target();
+pub(crate) fn run(context: &Context, args: &OverviewArgs) -> CliResult {
+    let meant = args.team.target();
     let since = args.since.map(|seq| seq.to_string());
     let path = target::with_query(&meant.path("cycle"), &[("since", since)]);
     let reply: OverviewReply = meant.get(context, &path)?;

@@ -1,4 +1,4 @@
-//! `provost loop`
+//! `provost team loop`
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -12,12 +12,12 @@ use provost_core::team::{
 use serde_json::json;
 
 use super::{
-    input, loop_templates,
-    mutation::KeyArgs,
-    task_args::{self, TeamArgs},
+    args::{self, TeamFlags},
+    loop_templates,
 };
 use crate::{
     cli::CliResult,
+    commands::{input, mutation::KeyArgs},
     context::Context,
     error::usage,
     settings,
@@ -28,7 +28,7 @@ use crate::{
 /// Run bounded iterations, each behind a gate of evidence
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop status --task limits\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits"
+    after_help = "Examples:\n  provost team loop status -t limits\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team loop continue 2 --to hand 'Now the second caller.' -t limits"
 )]
 pub(crate) struct LoopArgs {
     #[command(subcommand)]
@@ -37,9 +37,9 @@ pub(crate) struct LoopArgs {
 
 #[derive(Debug, Subcommand)]
 enum LoopCommand {
-    Start(StartArgs),
+    Start(LoopStartArgs),
     Status(LoopStatusArgs),
-    Show(LoopShowArgs),
+    Submit(LoopSubmitArgs),
     Continue(ContinueArgs),
     Stop(LoopStopArgs),
 }
@@ -47,9 +47,9 @@ enum LoopCommand {
 /// Start a loop
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop start build --check 'cargo test' --task limits\n  provost loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 --task limits"
+    after_help = "Examples:\n  provost team loop start build --check 'cargo test' -t limits\n  provost team loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 -t limits"
 )]
-struct StartArgs {
+struct LoopStartArgs {
     #[command(flatten)]
     looped: LoopFlags,
     /// Check to run each iteration (repeatable) [default: the team's checks]
@@ -63,7 +63,7 @@ struct StartArgs {
     )]
     template: Option<String>,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -98,7 +98,9 @@ impl LoopFlags {
             }
             (None, true) if self.adversarial || self.max_iterations.is_some() => {
                 let message = "--adversarial and --max-iterations need a loop";
-                return Err(usage(message).next("provost pair GOAL --worker codex --loop build"));
+                return Err(
+                    usage(message).next("provost team start GOAL --worker codex --loop build")
+                );
             }
             (None, true) => return Ok(None),
         };
@@ -113,22 +115,22 @@ impl LoopFlags {
 /// Show a loop's limits, evidence, history and next step
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop status --task limits\n  provost loop status --json"
+    after_help = "Examples:\n  provost team loop status -t limits\n  provost team loop status --json"
 )]
 struct LoopStatusArgs {
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
 }
 
 /// Record evidence for the current iteration
 ///
-/// Evidence from a command is recorded by `provost check --evidence NAME`.
+/// Evidence from a command is recorded by `provost team prove --evidence NAME`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop show attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost loop show release --field version=1.2 --field notes=NOTES.md"
+    after_help = "Examples:\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team loop submit attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost team loop submit release --field version=1.2 --field notes=NOTES.md"
 )]
-struct LoopShowArgs {
-    /// Name of the evidence, as listed by `provost loop status`
+struct LoopSubmitArgs {
+    /// Name of the evidence, as listed by `provost team loop status`
     name: String,
     /// Iteration it belongs to [default: the current one]
     #[arg(long, value_name = "N")]
@@ -150,7 +152,7 @@ struct LoopShowArgs {
     #[arg(long, group = "kind", value_name = "NAME=VALUE")]
     field: Vec<String>,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -160,7 +162,7 @@ struct LoopShowArgs {
 /// It begins when the worker accepts the message, and only if all evidence of the current iteration was recorded.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits\n  provost loop continue 3 --to hand - < instruction.md"
+    after_help = "Examples:\n  provost team loop continue 2 --to hand 'Now the second caller.' -t limits\n  provost team loop continue 3 --to hand - < instruction.md"
 )]
 struct ContinueArgs {
     /// Number of the next iteration
@@ -171,7 +173,7 @@ struct ContinueArgs {
     #[arg(long, value_name = "MEMBER")]
     to: String,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -179,14 +181,14 @@ struct ContinueArgs {
 /// Stop the loop; the team continues without it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost loop stop --because 'it is good enough' --task limits"
+    after_help = "Examples:\n  provost team loop stop --because 'it is good enough' -t limits"
 )]
 struct LoopStopArgs {
     /// Reason
     #[arg(long)]
     because: String,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -195,7 +197,7 @@ pub(crate) fn run(context: &Context, args: &LoopArgs) -> CliResult {
     match &args.what {
         LoopCommand::Start(args) => start(context, args),
         LoopCommand::Status(args) => status(context, args),
-        LoopCommand::Show(args) => show(context, args),
+        LoopCommand::Submit(args) => submit(context, args),
         LoopCommand::Continue(args) => {
             let key = args.key.get(context);
             let command = TeamCommand::Continue {
@@ -205,18 +207,18 @@ pub(crate) fn run(context: &Context, args: &LoopArgs) -> CliResult {
                 text: input::read_text(&args.text)?,
                 channel: MessageChannel::Cli,
             };
-            let meant = args.task.target();
+            let meant = args.team.target();
             meant.show(context, meant.send(context, &command, &key)?)
         }
         LoopCommand::Stop(args) => {
             let command = TeamCommand::StopLoop { because: input::read_text(&args.because)? };
-            args.task.target().change(context, &command, &args.key)
+            args.team.target().change(context, &command, &args.key)
         }
     }
 }
 
-fn start(context: &Context, args: &StartArgs) -> CliResult {
-    let meant = args.task.target();
+fn start(context: &Context, args: &LoopStartArgs) -> CliResult {
+    let meant = args.team.target();
     let task = meant.find(context)?;
     let (cwd, wanted) = (Path::new(&task.cwd), settings::ConfigInputs::default());
     let config = settings::load_to_start(context, cwd, wanted, TrustPrompt::AtTerminal)?;
@@ -228,9 +230,9 @@ fn start(context: &Context, args: &StartArgs) -> CliResult {
 }
 
 fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
-    let meant = args.task.target();
+    let meant = args.team.target();
     let task = meant.find(context)?;
-    let next = task_args::next_commands(&task, meant.by().as_deref());
+    let next = args::next_commands(&task, meant.by().as_deref());
     if context.ui.json {
         let counts = &task.messages;
         let told = json!({"task": task.id, "loop": task.loop_row, "messages": counts});
@@ -248,8 +250,8 @@ fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, args: &LoopShowArgs) -> CliResult {
-    let meant = args.task.target();
+fn submit(context: &Context, args: &LoopSubmitArgs) -> CliResult {
+    let meant = args.team.target();
     let shown = parse_evidence(args)?;
     let iteration = match args.iteration {
         Some(iteration) => iteration,
@@ -259,7 +261,7 @@ fn show(context: &Context, args: &LoopShowArgs) -> CliResult {
     meant.change(context, &command, &args.key)
 }
 
-fn parse_evidence(args: &LoopShowArgs) -> Result<ShownEvidence, ApiError> {
+fn parse_evidence(args: &LoopSubmitArgs) -> Result<ShownEvidence, ApiError> {
     if let Some(text) = &args.text {
         // The daemon fills in the author: no member signs for another.
         let evidence =
@@ -273,7 +275,7 @@ fn parse_evidence(args: &LoopShowArgs) -> Result<ShownEvidence, ApiError> {
     }
     if args.field.is_empty() {
         let message = "no evidence given: use --text, --field NAME=VALUE, or --failure-mode with --check and --result";
-        return Err(usage(message).next("provost loop status"));
+        return Err(usage(message).next("provost team loop status"));
     }
     let mut fields = BTreeMap::new();
     for field in &args.field {
@@ -282,7 +284,7 @@ fn parse_evidence(args: &LoopShowArgs) -> Result<ShownEvidence, ApiError> {
             .ok_or_else(|| usage(format!("--field {field:?} has no \"=\"; expected NAME=VALUE")))?;
         if fields.insert(name.to_owned(), value.to_owned()).is_some() {
             let message = format!("--field {name:?} is given twice: each field has one value");
-            return Err(usage(message).next("provost loop status"));
+            return Err(usage(message).next("provost team loop status"));
         }
     }
     Ok(ShownEvidence::Artifact(fields))

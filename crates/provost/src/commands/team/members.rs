@@ -13,19 +13,17 @@ use provost_core::{
 };
 use provost_engine::shell::{NewMember, NewSession};
 
+use super::binding::LabelFlags;
 use crate::{
     clock,
-    commands::{
-        spawn::{build_spec, label},
-        task::LabelFlags,
-    },
+    commands::spawn::{build_spec, label},
     context::Context,
     error::usage,
 };
 
 /// The members of the team
 #[derive(Debug, Args)]
-pub(super) struct PairMemberArgs {
+pub(super) struct StartMemberArgs {
     /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION (repeatable). With --pull a name
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
@@ -52,7 +50,7 @@ pub(super) struct PairMemberArgs {
 /// The prefix of a policy's name.
 const POLICY: &str = "policy:";
 
-impl PairMemberArgs {
+impl StartMemberArgs {
     /// Returns the policy that manages the team, if any.
     pub(super) fn policy(&self) -> Option<&str> {
         self.manager.as_deref().and_then(|manager| manager.strip_prefix(POLICY))
@@ -81,7 +79,7 @@ pub(super) struct MemberBuilder<'a> {
     pub(super) client: &'a Client,
     pub(super) id: TeamId,
     pub(super) spec: &'a TeamSpec,
-    pub(super) args: &'a PairMemberArgs,
+    pub(super) args: &'a StartMemberArgs,
 }
 
 impl MemberBuilder<'_> {
@@ -118,7 +116,7 @@ impl MemberBuilder<'_> {
         for command in binds.chain(looped) {
             let events = task
                 .decide(&TeamActor::Operator, &command, &around)
-                .map_err(|why| usage(why.to_string()).next("provost pair --help"))?;
+                .map_err(|why| usage(why.to_string()).next("provost team start --help"))?;
             events.iter().for_each(|event| task.evolve(now, event));
         }
         Ok(task)
@@ -189,7 +187,7 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
 /// Returns the member that the conversation labels apply to, because they describe one conversation. It is the only
 /// worker opened elsewhere, or the only member.
 fn labelled_member<'a>(
-    args: &PairMemberArgs,
+    args: &StartMemberArgs,
     meant: &'a [RequestedMember],
 ) -> Result<Option<&'a String>, ApiError> {
     let labels = args.labels.labels();
@@ -207,12 +205,12 @@ fn labelled_member<'a>(
                 "--thread and --title describe one conversation, but {} members could have it: label each member separately",
                 all.len()
             );
-            Err(usage(message).next("provost task label TASK MEMBER --thread ID --title TITLE"))
+            Err(usage(message).next("provost team label TEAM MEMBER --thread ID --title TITLE"))
         }
     }
 }
 
-fn requested_members(args: &PairMemberArgs) -> Result<Vec<RequestedMember>, ApiError> {
+fn requested_members(args: &StartMemberArgs) -> Result<Vec<RequestedMember>, ApiError> {
     let mut all = Vec::new();
     // A policy is not a member: it acts on the team itself.
     let manager = if args.policy().is_some() { None } else { args.manager.as_ref() };
@@ -256,9 +254,8 @@ fn parse_member(
     let who = match (who, who.strip_prefix("session:")) {
         ("me", _) => MemberSource::External,
         ("", _) | (_, Some("")) => {
-            return Err(
-                usage(format!("{text:?} has no agent or session")).next("provost pair --help")
-            );
+            return Err(usage(format!("{text:?} has no agent or session"))
+                .next("provost team start --help"));
         }
         (_, Some(session)) => MemberSource::Session(session.to_owned()),
         (agent, None) => MemberSource::Agent(agent.to_owned()),

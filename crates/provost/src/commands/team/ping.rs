@@ -1,4 +1,4 @@
-//! `provost pair check`: proves that every member receives messages and that its answers arrive.
+//! `provost team ping`: proves that every member receives messages and that its answers arrive.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::mpsc::RecvTimeoutError, time::Duration};
 
@@ -9,10 +9,11 @@ use provost_core::team::{
 };
 use serde_json::json;
 
+use super::args::TeamTarget;
 use crate::{
     cli::CliResult,
     clock,
-    commands::{input, task_args::TeamTarget},
+    commands::input,
     context::Context,
     follow::{self, EventFilter},
     ui::{self, Tone},
@@ -20,23 +21,23 @@ use crate::{
 
 /// Check that every member of a team is reachable and answers
 ///
-/// Each member gets a unique text and must send it back to the operator. Exit 0: all answered, and the pair is ready.
+/// Each member gets a unique text and must send it back to the operator. Exit 0: all answered, and the team is ready.
 /// Exit 5: a member did not answer in time.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost pair check limits\n  provost pair check limits --timeout 5m --json"
+    after_help = "Examples:\n  provost team ping limits\n  provost team ping limits --timeout 5m --json"
 )]
-pub(super) struct PairCheckArgs {
+pub(super) struct PingArgs {
     /// Team ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
-    task: String,
+    team: String,
     /// Maximum wait for the answers, in seconds or with a unit as in 90s or 5m
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = input::parse_seconds)]
     timeout: u64,
 }
 
-pub(super) fn run(context: &Context, args: &PairCheckArgs) -> CliResult {
-    let meant = TeamTarget::new(&args.task);
+pub(super) fn run(context: &Context, args: &PingArgs) -> CliResult {
+    let meant = TeamTarget::new(&args.team);
     let task = meant.find(context)?;
     let members: Vec<&str> =
         task.members.iter().filter(|one| !one.left).map(|one| one.name.as_str()).collect();
@@ -127,7 +128,7 @@ fn show_result(context: &Context, task: &str, members: &[&str], silent: Vec<&str
     let next = if ready {
         Vec::new()
     } else {
-        vec![format!("provost inbox ls --task {}", ui::short_id(task))]
+        vec![format!("provost team inbox ls -t {}", ui::short_id(task))]
     };
     if context.ui.json {
         let answered: Vec<&&str> = members.iter().filter(|name| !silent.contains(name)).collect();
@@ -149,7 +150,7 @@ fn show_result(context: &Context, task: &str, members: &[&str], silent: Vec<&str
             context.ui.paint.paint(tone, word)
         ))?;
     }
-    context.ui.notice(if ready { "the pair is ready" } else { "the pair is not ready" });
+    context.ui.notice(if ready { "the team is ready" } else { "the team is not ready" });
     context.ui.next(&next);
     Ok(code)
 }

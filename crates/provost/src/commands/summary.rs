@@ -1,4 +1,4 @@
-//! `provost report-card`
+//! `provost summary`
 
 use std::{io, path::Path, process::ExitCode, time::Duration};
 
@@ -19,15 +19,15 @@ const MAX_CARD: u64 = 256 << 20;
 /// The pause between two attempts to read it.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Print the report card of a run
+/// Print the summary of a run
 ///
 /// It summarizes the goal, decisions, changes, evidence, reviews, open points and usage. It is written once, when the
 /// run's outcome is sealed, and never changes. A resumed run has one card for each time it ended.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost report-card 1a2b3c4d\n  provost report-card 1a2b3c4d --html > card.html"
+    after_help = "Examples:\n  provost summary 1a2b3c4d\n  provost summary 1a2b3c4d --html > card.html"
 )]
-pub(crate) struct ReportCardArgs {
+pub(crate) struct SummaryArgs {
     /// Run ID (a unique part is enough) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
@@ -39,7 +39,7 @@ pub(crate) struct ReportCardArgs {
     leg: Option<u32>,
 }
 
-pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> CliResult {
+pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let row = target::find_run(&context.daemon()?, &args.id)?;
     let ended = if row.sealed { row.leg } else { row.leg - 1 };
     let leg = args.leg.unwrap_or(ended);
@@ -81,11 +81,11 @@ fn card_error(id: &str, why: &io::Error) -> ApiError {
     let short = ui::short_id(id);
     let (code, message) = if why.kind() == io::ErrorKind::NotFound {
         let message = format!(
-            "the report card of run {short} is missing: it is still being written, could not be written, was removed by `provost gc`, or is in the home the run was imported from"
+            "the summary of run {short} is missing: it is still being written, could not be written, was removed by `provost gc`, or is in the home the run was imported from"
         );
         (ErrorCode::NotFound, message)
     } else {
-        (ErrorCode::Storage, format!("cannot read the report card of run {short}: {why}"))
+        (ErrorCode::Storage, format!("cannot read the summary of run {short}: {why}"))
     };
     ApiError::new(code, message).next(format!("provost events {short}"))
 }

@@ -1,4 +1,4 @@
-//! `provost manager`
+//! `provost team contract`
 
 use std::process::ExitCode;
 
@@ -10,53 +10,54 @@ use provost_core::team::{
 };
 use serde_json::{Value, json};
 
-use super::{input, mutation::KeyArgs, task_args::TeamArgs};
+use super::args::TeamFlags;
 use crate::{
     cli::CliResult,
+    commands::{input, mutation::KeyArgs},
     context::Context,
     error::usage,
     ui::{self, Screen},
 };
 
-/// Manage a team: its configuration and recorded moves
+/// Manage the contract of a team's manager, and its moves
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost manager show --task limits\n  provost manager ack --revision 0 --task limits --as boss\n  provost manager move nudge --because 'it waits for a word' --task limits --as boss"
+    after_help = "Examples:\n  provost team contract show -t limits\n  provost team contract accept --revision 0 -t limits --as boss\n  provost team contract move nudge --because 'it waits for a word' -t limits --as boss"
 )]
-pub(crate) struct ManagerArgs {
+pub(crate) struct ContractArgs {
     #[command(subcommand)]
-    what: ManagerCommand,
+    what: ContractCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum ManagerCommand {
-    Show(ManagerShowArgs),
+enum ContractCommand {
+    Show(ContractShowArgs),
     Set(SetArgs),
-    Ack(ManagerAckArgs),
+    Accept(ContractAcceptArgs),
     Move(MoveArgs),
     Epilogue(EpilogueArgs),
-    Attack(AttackArgs),
+    Challenge(ChallengeArgs),
 }
 
-/// Show the manager's configuration with its revision
+/// Show the contract with its revision
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost manager show --task limits --json > manager.json")]
-struct ManagerShowArgs {
+#[command(after_help = "Examples:\n  provost team contract show -t limits --json > manager.json")]
+struct ContractShowArgs {
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
 }
 
-/// Replace the manager's configuration with a new revision
+/// Replace the contract with a new revision
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost manager set - --expect 0 --task limits < manager.json\n  provost manager set --recipe strict --expect 0 --task limits\n  provost manager set --recipe strict --yes --expect 0 --task limits"
+    after_help = "Examples:\n  provost team contract set - --expect 0 -t limits < manager.json\n  provost team contract set --recipe strict --expect 0 -t limits\n  provost team contract set --recipe strict --yes --expect 0 -t limits"
 )]
 struct SetArgs {
-    /// Configuration as JSON, in the form of `provost manager show --json`; `-` reads standard input. Omitted keys
-    /// keep their values
+    /// Contract as JSON, in the form of `provost team contract show --json`; `-` reads standard input. Omitted keys keep
+    /// their values
     #[arg(required_unless_present = "recipe")]
     config: Option<String>,
-    /// Predefined configuration. Prints its summary; --yes applies it
+    /// Predefined contract. Prints its summary; --yes applies it
     #[arg(long, conflicts_with = "config", value_parser = RECIPES)]
     recipe: Option<String>,
     /// Apply the recipe
@@ -66,20 +67,22 @@ struct SetArgs {
     #[arg(long, value_name = "REVISION")]
     expect: u32,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// Acknowledge the configuration as its manager
+/// Accept the contract as its manager
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost manager ack --revision 0 --task limits --as boss")]
-struct ManagerAckArgs {
+#[command(
+    after_help = "Examples:\n  provost team contract accept --revision 0 -t limits --as boss"
+)]
+struct ContractAcceptArgs {
     /// Revision that was read
     #[arg(long)]
     revision: u32,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -110,7 +113,7 @@ impl From<MoveKindArg> for MoveKind {
 /// Record the next move, as strict mode requires
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost manager move wait --because 'its tests still run' --task limits --as boss"
+    after_help = "Examples:\n  provost team contract move wait --because 'its tests still run' -t limits --as boss"
 )]
 struct MoveArgs {
     /// Kind of move
@@ -120,7 +123,7 @@ struct MoveArgs {
     #[arg(long)]
     because: String,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -135,17 +138,17 @@ enum EpilogueStepArg {
 /// Record that a step of the epilogue is done
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost manager epilogue handover --evidence 'written to HANDOVER.md' --task limits"
+    after_help = "Examples:\n  provost team contract epilogue handover --evidence 'written to HANDOVER.md' -t limits"
 )]
 struct EpilogueArgs {
-    /// Step; `provost finish` itself runs the checks
+    /// Step; `provost team done` itself runs the checks
     #[arg(value_enum)]
     step: EpilogueStepArg,
     /// What was done, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -153,9 +156,9 @@ struct EpilogueArgs {
 /// Record a challenge: an attempt to disprove the whole work
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost manager attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' --task limits"
+    after_help = "Examples:\n  provost team contract challenge --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' -t limits"
 )]
-struct AttackArgs {
+struct ChallengeArgs {
     /// What could fail
     #[arg(long)]
     failure_mode: String,
@@ -166,28 +169,28 @@ struct AttackArgs {
     #[arg(long)]
     result: String,
     #[command(flatten)]
-    task: TeamArgs,
+    team: TeamFlags,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-pub(crate) fn run(context: &Context, args: &ManagerArgs) -> CliResult {
+pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
     match &args.what {
-        ManagerCommand::Show(args) => show(context, args),
-        ManagerCommand::Set(args) => set(context, args),
-        ManagerCommand::Ack(args) => {
+        ContractCommand::Show(args) => show(context, args),
+        ContractCommand::Set(args) => set(context, args),
+        ContractCommand::Accept(args) => {
             let command = TeamCommand::AcknowledgeContract { revision: args.revision };
-            args.task.target().change(context, &command, &args.key)
+            args.team.target().change(context, &command, &args.key)
         }
-        ManagerCommand::Move(args) => {
+        ContractCommand::Move(args) => {
             let (kind, because) = (args.kind.into(), input::read_text(&args.because)?);
-            args.task.target().change(
+            args.team.target().change(
                 context,
                 &TeamCommand::RecordMove { kind, because },
                 &args.key,
             )
         }
-        ManagerCommand::Epilogue(args) => {
+        ContractCommand::Epilogue(args) => {
             let step = match args.step {
                 EpilogueStepArg::DraftPullRequest => EpilogueStep::DraftPullRequest,
                 EpilogueStepArg::SeparateReview => EpilogueStep::SeparateReview,
@@ -195,15 +198,15 @@ pub(crate) fn run(context: &Context, args: &ManagerArgs) -> CliResult {
             };
             let command =
                 TeamCommand::DoEpilogue { step, evidence: input::read_text(&args.evidence)? };
-            args.task.target().change(context, &command, &args.key)
+            args.team.target().change(context, &command, &args.key)
         }
-        ManagerCommand::Attack(args) => {
+        ContractCommand::Challenge(args) => {
             let attack = WorkChallenge {
                 failure_mode: args.failure_mode.clone(),
                 check: args.check.clone(),
                 result: args.result.clone(),
             };
-            args.task.target().change(context, &TeamCommand::AttackWork { attack }, &args.key)
+            args.team.target().change(context, &TeamCommand::AttackWork { attack }, &args.key)
         }
     }
 }
@@ -213,13 +216,13 @@ fn set(context: &Context, args: &SetArgs) -> CliResult {
         (_, Some(config)) if !args.yes => return show_recipe(context, args, &config),
         (_, Some(config)) => config,
         (Some(given), None) => {
-            let current = args.task.target().find(context)?.config;
+            let current = args.team.target().find(context)?.config;
             merge_config(current, &input::read_text(given)?)?
         }
         (None, None) => return Err(usage("pass a configuration or --recipe").into()),
     };
     let command = TeamCommand::Configure { config: Box::new(config), expected: args.expect };
-    args.task.target().change(context, &command, &args.key)
+    args.team.target().change(context, &command, &args.key)
 }
 
 /// Merges the given keys into the current configuration. An unknown key is an error.
@@ -227,10 +230,12 @@ fn merge_config(current: Value, given: &str) -> Result<ManagerConfig, ApiError> 
     let unread =
         |why: &dyn std::fmt::Display| usage(format!("cannot parse the configuration: {why}"));
     let given: Value = serde_json::from_str(given).map_err(|why| unread(&why))?;
-    // Accepts the output of `manager show --json`, or only its `config`.
+    // Accepts the output of `team contract show --json`, or only its `config`.
     let given = given.get("config").cloned().unwrap_or(given);
     let (Value::Object(mut whole), Value::Object(given)) = (current, given) else {
-        return Err(unread(&"expected an object, as `provost manager show --json` prints it"));
+        return Err(unread(
+            &"expected an object, as `provost team contract show --json` prints it",
+        ));
     };
     for (name, value) in given {
         if !whole.contains_key(&name) {
@@ -246,9 +251,9 @@ fn merge_config(current: Value, given: &str) -> Result<ManagerConfig, ApiError> 
 /// Prints the summary of a recipe without applying it.
 fn show_recipe(context: &Context, args: &SetArgs, config: &ManagerConfig) -> CliResult {
     let (name, lines) = (args.recipe.clone().unwrap_or_default(), summary(config));
-    let task = args.task.as_options();
+    let task = args.team.as_options();
     let next =
-        [format!("provost manager set --recipe {name} --yes --expect {}{task}", args.expect)];
+        [format!("provost team contract set --recipe {name} --yes --expect {}{task}", args.expect)];
     if context.ui.json {
         let told = json!({"recipe": name, "summary": lines, "config": config, "changed": false});
         context.ui.result(told, &next)?;
@@ -260,8 +265,8 @@ fn show_recipe(context: &Context, args: &SetArgs, config: &ManagerConfig) -> Cli
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, args: &ManagerShowArgs) -> CliResult {
-    let meant = args.task.target();
+fn show(context: &Context, args: &ContractShowArgs) -> CliResult {
+    let meant = args.team.target();
     let row = meant.find(context)?;
     // A manager that has not acknowledged it gets that as the next command.
     let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");

@@ -1,0 +1,146 @@
+//! `provost team next`
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Args;
+use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextRequest};
+use provost_core::team::TeamCommand;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::args::{self, TeamFlags, TeamTarget};
+use crate::{cli::CliResult, clock, commands::input, context::Context, ui};
+
+/// Take the next message, or wait for one with --wait
+///
+/// Without a message it exits with 0 and prints exactly `{"item":null}` with --json, otherwise nothing on standard
+/// output. Taking a message accepts it: once you have handled it, acknowledge it with the command shown beside it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost team next -t limits --as hand --wait\n  provost team next -t limits --as hand --wait --timeout 60 --json\n  provost team next -t limits --as hand --offer-only --json"
+)]
+pub(super) struct NextArgs {
+    #[command(flatten)]
+    team: TeamFlags,
+    /// Wait for a message
+    #[arg(long)]
+    wait: bool,
+    /// Maximum wait in seconds, or with a unit as in 90s or 5m [default: no limit]
+    #[arg(long, value_name = "TIME", requires = "wait", value_parser = input::parse_seconds)]
+    timeout: Option<u64>,
+    /// Only take the offer; confirm it with `provost team inbox accept`
+    #[arg(long)]
+    offer_only: bool,
+}
+
+/// The daemon's reply to a request for a message.
+#[derive(Debug, Deserialize, Serialize)]
+struct NextReply {
+    item: Option<InboxItemRow>,
+}
+
+/// How long one request waits; an unlimited wait consists of these.
+const REQUEST_WAIT: Duration = Duration::from_secs(60);
+
+/// How often in a row the daemon may be lost during a wait before that is an error.
+const MAX_LOST_DAEMONS: u32 = 5;
+
+/// How often to look for the next daemon where none may be started: within an agent it would end with the agent.
+const MAX_ABSENT_POLLS: u32 = 60;
+
+/// The pause between two such attempts.
+const ABSENT_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) fn run(context: &Context, args: &NextArgs) -> CliResult {
+    let meant = args.team.target();
+    let mut item = take_next(context, args, meant)?;
+    if !args.offer_only
+        && let Some(item) = item.as_mut()
+    {
+        let command = TeamCommand::Accept { no: item.no, lease: item.lease, polls: 0 };
+        let accepted = meant.send(context, &command, &context.idempotency_key(None))?;
+        // The offer was accepted: from now on only the lease counts.
+        (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
+        item.accept_command = None;
+    }
+    show_item(context, item)
+}
+
+/// Takes the next message, or waits for one. A waiting caller has taken nothing, so it continues with the next daemon
+/// if one is lost.
+fn take_next(
+    context: &Context,
+    args: &NextArgs,
+    meant: TeamTarget<'_>,
+) -> Result<Option<InboxItemRow>, ApiError> {
+    let deadline = args.timeout.map(|seconds| clock::deadline_after(Duration::from_secs(seconds)));
+    let is_over = || deadline.is_some_and(|deadline| clock::time_until(deadline).is_zero());
+    let goes_on = |error: &ApiError, tries: u32, most: u32| {
+        args.wait && error.code == ErrorCode::Unreachable && tries < most && !is_over()
+    };
+    let (mut lost, mut absent) = (0, 0);
+    loop {
+        let client = match args::client(context) {
+            Ok(client) => client,
+            Err(error) if lost > 0 && goes_on(&error, absent, MAX_ABSENT_POLLS) => {
+                absent += 1;
+                clock::sleep(ABSENT_PAUSE);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        absent = 0;
+        let left = match (args.wait, deadline) {
+            (false, _) => Duration::ZERO,
+            (true, None) => REQUEST_WAIT,
+            (true, Some(deadline)) => clock::time_until(deadline).min(REQUEST_WAIT),
+        };
+        match request_next(context, &client, meant, left) {
+            Ok(item) if item.is_some() || !args.wait || is_over() => return Ok(item),
+            Ok(_) => lost = 0,
+            Err(error) if goes_on(&error, lost, MAX_LOST_DAEMONS) => lost += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn request_next(
+    context: &Context,
+    client: &Client,
+    meant: TeamTarget<'_>,
+    wait: Duration,
+) -> Result<Option<InboxItemRow>, ApiError> {
+    let (launch, token) = args::launch_credentials(context);
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let request = NextRequest { acting_as: meant.by(), wait_ms, launch, token };
+    // Each request has its own key: a message taken by a lost reply returns by itself.
+    let reply: NextReply =
+        client.post(&meant.path("next"), &request, &context.idempotency_key(None))?;
+    Ok(reply.item)
+}
+
+fn show_item(context: &Context, item: Option<InboxItemRow>) -> CliResult {
+    // An offered message must be accepted before it can be acknowledged.
+    let commands = |item: &InboxItemRow| {
+        let accept = item.accept_command.clone().into_iter();
+        accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
+    };
+    let next: Vec<String> = item.iter().flat_map(commands).collect();
+    // Agents are instructed to compare this exact output.
+    if context.ui.json && item.is_none() {
+        context.ui.value(&json!({"item": null}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if context.ui.json {
+        context.ui.result(json!({"item": item}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match &item {
+        None => context.ui.notice("no message to take"),
+        Some(item) => {
+            context.ui.line(&ui::escape_block(&item.envelope))?;
+            context.ui.next(&next);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

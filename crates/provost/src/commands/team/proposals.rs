@@ -1,0 +1,78 @@
+//! `provost team propose` and `provost team choose`
+
+use clap::{Args, ValueEnum};
+use provost_core::team::{ProposalChoice, TeamCommand};
+
+use super::args::TeamFlags;
+use crate::{
+    cli::CliResult,
+    commands::{input, mutation::KeyArgs},
+    context::Context,
+};
+
+/// Propose the next step, blind to the other's proposal
+///
+/// The worker proposes first, then the manager. When both have, the reviewer gets both proposals and chooses with
+/// `provost team choose`; without a reviewer you do.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost team propose 'Now the second caller, with a test that fails first.' -t limits --as hand\n  provost team propose - -t limits --as boss < next.md"
+)]
+pub(super) struct ProposeArgs {
+    /// Proposed next step; `-` reads standard input
+    text: String,
+    #[command(flatten)]
+    team: TeamFlags,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Choose between two proposals for the next step, or stop
+///
+/// Only the reviewer, or you, can choose; a proposer cannot. `stop` pauses the team, and so does a reviewer that fails.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost team choose worker --because 'it is smaller, and shows more' -t limits --as eye\n  provost team choose stop --because 'neither says how it is tested' -t limits --as eye"
+)]
+pub(super) struct ChooseArgs {
+    #[arg(value_enum)]
+    choice: ChoiceArg,
+    /// Reason
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    team: TeamFlags,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ChoiceArg {
+    /// The worker's proposal
+    Worker,
+    /// The manager's proposal
+    Manager,
+    /// Neither
+    Stop,
+}
+
+impl From<ChoiceArg> for ProposalChoice {
+    fn from(choice: ChoiceArg) -> ProposalChoice {
+        match choice {
+            ChoiceArg::Worker => ProposalChoice::Worker,
+            ChoiceArg::Manager => ProposalChoice::Manager,
+            ChoiceArg::Stop => ProposalChoice::Stop,
+        }
+    }
+}
+
+pub(super) fn propose(context: &Context, args: &ProposeArgs) -> CliResult {
+    let command = TeamCommand::ProposeNext { text: input::read_text(&args.text)? };
+    args.team.target().change(context, &command, &args.key)
+}
+
+pub(super) fn choose(context: &Context, args: &ChooseArgs) -> CliResult {
+    let (choice, because) = (args.choice.into(), input::read_text(&args.because)?);
+    let command = TeamCommand::ChooseNext { choice, because };
+    args.team.target().change(context, &command, &args.key)
+}
