@@ -51,6 +51,11 @@ pub const MAX_REFUSALS: u32 = 5;
 /// How many times per attempt a launch is repeated that failed before the agent responded.
 pub const MAX_RELAUNCHES: u32 = 1;
 
+/// How many attempts in a row may end before their agent begins a turn. After that, Provost's own
+/// messages in a team start no further attempt. Two sessions that manage each other would otherwise report their
+/// failed starts to each other forever.
+pub const MAX_FAILED_STARTS: usize = 3;
+
 /// The timeouts and limits that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -5,6 +5,8 @@
 //! effects.
 
 mod teams;
+#[cfg(test)]
+mod tests;
 mod tool_calls;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::SessionId,
     lifecycle::{Activity, State},
-    session::{DeliveryStatus, Launch, LaunchPhase, Session},
+    limits::MAX_FAILED_STARTS,
+    session::{Attempt, DeliveryStatus, Launch, LaunchPhase, Session},
     team::{
         CriterionState, DeliveryMode, Event, FinishBlocker, MemberRole, MessageAccepted,
         MessageLease, MessageOffered, MessageStatus, MessageStored, NewsReported, NewsWatermark,
@@ -628,15 +629,21 @@ impl TeamWatch {
         let due = task.deadline().filter(|at| *at <= now.mono_ms);
         law!(due.is_none(), "a due deadline of a team changed nothing");
         let waiting = task.messages.iter().filter(|message| message.is_available(now));
-        let waiting: BTreeMap<&str, u32> =
-            waiting.map(|message| (message.to.name(), message.no)).collect();
+        let waiting: BTreeMap<(&str, bool), u32> = waiting
+            .map(|message| {
+                let own = message.from == TeamActor::Provost;
+                ((message.to.name(), own), message.no)
+            })
+            .collect();
         let held: BTreeSet<&str> = self.open.iter().filter_map(|no| self.holder(*no)).collect();
         for member in task.members.iter().filter(|member| member.is_bound()) {
             let Some(session) = member.session.and_then(&look) else { continue };
             self.news_are_complete(member, session)?;
             let name = member.name.as_str();
             let is_free = !held.contains(name) && !task.is_paused();
-            let stranded = if is_free { waiting.get(name) } else { None };
+            let takes_own = failed_starts(session) < MAX_FAILED_STARTS;
+            let own = if takes_own { waiting.get(&(name, true)) } else { None };
+            let stranded = if is_free { waiting.get(&(name, false)).or(own) } else { None };
             law!(
                 stranded.is_none() || !certainly_accepts(session),
                 "message {stranded:?} waits, although {name} could take it"
@@ -770,4 +777,19 @@ fn certainly_accepts(session: &Session) -> bool {
         && session.open_requests().next().is_none()
         && !session.was_stopped()
         && !session.is_compacting()
+}
+
+/// Counts the newest attempts that neither began a turn nor claimed anything, and that no user ended.
+fn failed_starts(session: &Session) -> usize {
+    let began = |attempt: &Attempt| {
+        let mut launches = session.launches.iter().filter(|launch| launch.attempt == attempt.no);
+        attempt.claim.is_some()
+            || attempt.last_turn.is_some()
+            || launches.any(|launch| launch.watch.turned.is_some())
+    };
+    let by_user = |attempt: &Attempt| {
+        attempt.superseded || attempt.cancelled.is_some() || !attempt.resolutions.is_empty()
+    };
+    let newest = session.attempts.iter().rev();
+    newest.take_while(|attempt| !began(attempt) && !by_user(attempt)).count()
 }

@@ -341,6 +341,22 @@ impl Session {
         }
     }
 
+    /// Counts the newest attempts that ended before their agent began a turn or claimed anything.
+    pub fn failed_starts(&self) -> usize {
+        self.attempts.iter().rev().take_while(|attempt| self.failed_to_start(attempt)).count()
+    }
+
+    fn failed_to_start(&self, attempt: &Attempt) -> bool {
+        let by_user =
+            attempt.superseded || attempt.cancelled.is_some() || !attempt.resolutions.is_empty();
+        let turned =
+            |launch: &Launch| launch.attempt == attempt.no && launch.watch.turned.is_some();
+        let began = attempt.claim.is_some()
+            || attempt.last_turn.is_some()
+            || self.launches.iter().any(turned);
+        attempt.is_sealed() && !by_user && !began
+    }
+
     /// Whether nothing is pending, running or expected any more, so that the stream may be evicted.
     pub fn is_closed(&self) -> bool {
         // Every launch that may be running, or may still report something, has a pending effect.

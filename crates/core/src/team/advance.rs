@@ -6,13 +6,14 @@ use super::{
     command_line::ProvostInvocation,
     envelope,
     event::*,
-    member::{MemberRole, TeamMember},
+    member::{MemberRole, TeamActor, TeamMember},
     message::{DeadlineEffect, DeliveryMode, MessageLease, TeamMessage},
     state::Team,
 };
 use crate::{
     ids::SessionId,
     lifecycle::{Activity, ClaimKind, State},
+    limits::MAX_FAILED_STARTS,
     session::{self, DeliveryStatus, Launch, SendMode, Session},
     time::Moment,
 };
@@ -182,7 +183,13 @@ impl Team {
                 return None;
             }
             let next = waiting.get(member.name.as_str()).filter(|next| !next.has_lease)?;
-            let message = if takes { next.first? } else { next.steered? };
+            let message = if !takes {
+                next.steered?
+            } else if takes_own_messages(session) {
+                next.first?
+            } else {
+                next.requested?
+            };
             if let Some(why) = self.delivery_block(message, around) {
                 return Some(TeamStep::Events(self.refuse_delivery(message, why)));
             }
@@ -290,6 +297,8 @@ impl<'s> PushStatus<'s> {
 #[derive(Default)]
 struct WaitingMessages<'t> {
     first: Option<&'t TeamMessage>,
+    /// The first message that Provost did not write itself.
+    requested: Option<&'t TeamMessage>,
     /// The first message that may be delivered in the middle of a turn.
     steered: Option<&'t TeamMessage>,
     /// Whether the member already holds a message.
@@ -303,6 +312,9 @@ impl<'t> WaitingMessages<'t> {
             Some(_) | None => message,
         };
         self.first = Some(first(self.first));
+        if message.from != TeamActor::Provost {
+            self.requested = Some(first(self.requested));
+        }
         if message.steer {
             self.steered = Some(first(self.steered));
         }
@@ -327,6 +339,13 @@ pub(super) fn accepts_message(session: &Session) -> bool {
         && session.state() != State::Cancelled
         && !session.was_stopped();
     (sealed && resumable) || (!sealed && at_rest)
+}
+
+/// Whether a session that takes a message now takes those that Provost wrote itself, such as news. They start no agent
+/// that failed to start several times in a row: each further failure would be news to the session's managers. They wait
+/// until another message starts the agent.
+fn takes_own_messages(session: &Session) -> bool {
+    !session.attempt().is_sealed() || session.failed_starts() < MAX_FAILED_STARTS
 }
 
 /// Whether a message can be delivered in the middle of the session's turn.

@@ -60,6 +60,11 @@ fn seed_1698_cancelled_and_renewed_effect_restarts() {
     holds(1698);
 }
 
+#[test]
+fn seed_35033_failed_starts_wake_no_manager_forever() {
+    holds(35_033);
+}
+
 fn holds(seed: u64) {
     assert_eq!(simulate(seed, Faults::ALL).broken, None);
 }

@@ -2,6 +2,7 @@
 
 use provost_core::{
     ids::SessionId,
+    limits::MAX_FAILED_STARTS,
     session::{
         self, DeliveryStatus, Driver, OnFinish, ProcessExit, SendMode, SessionSpec, StreamSignal,
         TeamMembership,
@@ -408,6 +409,41 @@ fn driven_manager_is_woken_by_news() {
     sync(&mut desk, &mut worker);
     let told = &desk.sessions[&manager.session.id].messages;
     assert!(told.iter().any(|sent| sent.text.contains("hand (worker)")), "{told:?}");
+}
+
+/// Fails to prepare the worktree of the open attempt, and seals the attempt.
+fn fail_start(bench: &mut TestSession) {
+    let reason = "no such repository".to_owned();
+    bench.apply(session::SessionCommand::WorkFailed { reason }).settle();
+    assert!(bench.sealed());
+}
+
+#[test]
+fn news_does_not_restart_agent_that_cannot_start() {
+    let (mut desk, mut worker) = with_working_session();
+    let mut manager = TestSession::new(spec());
+    manager.session.id = SessionId(Uuid::from_u128(8));
+    fail_start(&mut manager);
+    desk.sessions.insert(manager.session.id, manager.session.clone());
+    desk.bind("second", MemberRole::Manager, Some(manager.session.id));
+    for _ in 0..2 * MAX_OFFERS {
+        worker.signal(StreamSignal::TurnStarted { turn: None });
+        end_turns(&mut worker);
+        sync(&mut desk, &mut worker);
+        sync(&mut desk, &mut manager);
+        if !manager.sealed() {
+            fail_start(&mut manager);
+        }
+    }
+    assert_eq!(manager.session.attempts.len(), MAX_FAILED_STARTS);
+    let to_second = Recipient::Member("second".to_owned());
+    let mut open = desk.task.messages.iter().filter(|message| message.to == to_second);
+    assert!(open.any(|message| message.standing == MessageStatus::Stored), "its news waits");
+
+    let no = desk.post(&TeamActor::Operator, "second", "a");
+    sync(&mut desk, &mut manager);
+    assert_eq!(desk.message_status(no).as_str(), "offered");
+    assert_eq!(manager.session.attempts.len(), MAX_FAILED_STARTS + 1);
 }
 
 #[test]

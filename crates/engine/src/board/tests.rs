@@ -1,0 +1,124 @@
+//! Tests of effects that meet a shortage.
+
+use provost_core::{
+    lifecycle::ClaimKind,
+    request::{AgentRequest, BlockingMode, RequestKind},
+    session::{Cursor, ProcessIdentity, ReportBody, Reporter, StreamSignal, TurnEnd},
+    shortage::{Resource, Shortage},
+};
+use provost_ledger::{Ledger, MemLedger};
+
+use super::*;
+
+/// A board with one session. Nothing happens except by the test's commands.
+struct ShortageTestBoard {
+    board: Board,
+    ledger: MemLedger,
+    id: SessionId,
+    cursor: u64,
+}
+
+impl ShortageTestBoard {
+    /// Opens a session whose agent claims that its checked work is complete.
+    fn with_claim() -> ShortageTestBoard {
+        let id = "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID");
+        let (board, ledger) = (Board::default(), MemLedger::default());
+        let mut lab = ShortageTestBoard { board, ledger, id, cursor: 0 };
+        lab.commit(|turn| _ = turn.open(id, spec(), "test"));
+        let process = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
+        let (launch, from) = (lab.launch(), Reporter::Launch(lab.launch()));
+        let claim = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
+        lab.apply(&[
+            SessionCommand::WorkPrepared { cwd: "/".to_owned(), base: None },
+            SessionCommand::LaunchStarted { launch, holder: process(), child: process() },
+            SessionCommand::Report { from, testimony: claim },
+        ]);
+        lab
+    }
+
+    fn launch(&self) -> LaunchId {
+        LaunchId { session: self.id, no: 1 }
+    }
+
+    fn signal(&mut self, signal: StreamSignal) -> SessionCommand {
+        self.cursor += 1;
+        let cursor = Cursor { offset: self.cursor, skip: 0 };
+        SessionCommand::Observed { launch: self.launch(), signal, cursor }
+    }
+
+    fn turn_ended(&mut self) -> SessionCommand {
+        let end = TurnEnd::Ok;
+        self.signal(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None })
+    }
+
+    /// Returns a blocking question of the agent, and its withdrawal.
+    fn question(&mut self) -> (SessionCommand, SessionCommand) {
+        let native = "q".to_owned();
+        let asked = AgentRequest {
+            native: native.clone(),
+            kind: RequestKind::Question,
+            waiting: BlockingMode::Blocking,
+            title: String::new(),
+            questions: Vec::new(),
+            subject: None,
+        };
+        let asked = self.signal(StreamSignal::RequestOpened(asked));
+        (asked, self.signal(StreamSignal::RequestWithdrawn { native }))
+    }
+
+    /// Commits commands together. Rejected ones change nothing.
+    fn apply(&mut self, commands: &[SessionCommand]) -> CommitChanges {
+        let id = self.id;
+        self.commit(|turn| {
+            for command in commands {
+                drop(turn.command(id, command, "test").expect("the board holds it"));
+            }
+        })
+    }
+
+    fn commit(&mut self, change: impl FnOnce(&mut BoardTransaction<'_>)) -> CommitChanges {
+        let mut turn = self.board.begin(Moment { wall_ms: 1_000, mono_ms: 1_000 });
+        change(&mut turn);
+        let (batch, staged) = turn.stage().expect("something changed");
+        let committed = self.ledger.append(batch).expect("memory takes all");
+        self.board.commit(staged, &committed)
+    }
+}
+
+fn spec() -> SessionSpec {
+    serde_json::from_value(serde_json::json!({
+        "name": "s", "role": null, "project": null, "cwd": "/",
+        "agent": {"name": "a", "driver": "jsonl", "argv": ["a"], "env": {}, "pass_env": []},
+        "instruction": "do it", "work": "plain", "setup": null, "checks": ["check"], "keep": [],
+        "empty_diff": "accepted", "exit0": "says_nothing", "afterwards": "close", "bounds": {}, "hooks": {},
+    }))
+    .expect("it is a spec")
+}
+
+/// The agent asks a question, so that its snapshot is not pending when the shortage is reported. The question is
+/// withdrawn in the same commit, and the snapshot is pending again under the same key.
+#[test]
+fn effect_restarts_after_shortage_while_not_pending() {
+    let mut lab = ShortageTestBoard::with_claim();
+    let ended = lab.turn_ended();
+    let snapshot = SessionEffect::TakeSnapshot { attempt: 1, no: 1 };
+    let changes = lab.apply(&[ended]);
+    assert!(changes.start_effects.contains(&(lab.id, snapshot.clone())), "{changes:?}");
+
+    let (asked, withdrawn) = lab.question();
+    let shortage = Shortage::new(Resource::DiskSpace, "no space left");
+    let short = SessionCommand::EffectShortage { effect: snapshot.key(), tries: 0, shortage };
+    let changes = lab.apply(&[asked, short, withdrawn]);
+    assert_eq!(changes.start_effects, [(lab.id, snapshot)]);
+}
+
+/// Without a shortage the effect stays in progress.
+#[test]
+fn effect_in_progress_is_not_started_twice() {
+    let mut lab = ShortageTestBoard::with_claim();
+    let ended = lab.turn_ended();
+    lab.apply(&[ended]);
+    let (asked, withdrawn) = lab.question();
+    let changes = lab.apply(&[asked, withdrawn]);
+    assert_eq!((changes.start_effects, changes.cancel_effects), (Vec::new(), Vec::new()));
+}
