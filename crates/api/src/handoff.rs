@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffRow {
     /// The team's id.
-    pub task: String,
+    pub team: String,
     pub name: String,
     pub member: String,
     /// worker, manager or reviewer.

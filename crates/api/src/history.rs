@@ -12,8 +12,8 @@ use crate::{AuditedWorkRow, CommunicationRow, CriterionRow};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsOfReply {
     pub ok: bool,
-    /// session, run or task.
-    pub of: String,
+    /// session, run or team.
+    pub kind: String,
     pub id: String,
     /// The requested event, and the last event before it that concerns this item.
     pub at: u64,
@@ -31,8 +31,8 @@ pub struct AsOfReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffReply {
     pub ok: bool,
-    /// session, run or task.
-    pub of: String,
+    /// session, run or team.
+    pub kind: String,
     pub id: String,
     pub from: u64,
     pub to: u64,
@@ -78,8 +78,8 @@ pub struct HistorySessionRow {
 pub struct HistoryRow {
     pub seq: u64,
     pub at: i64,
-    /// task or session.
-    pub of: String,
+    /// team or session.
+    pub stream: String,
     pub id: String,
     /// The name of the team, in lists of several teams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,16 +117,16 @@ pub struct RecentEventsRow {
     /// The newest event of the ledger: start the next query after it.
     pub seq: u64,
     /// Number of events of the team.
-    pub in_all: usize,
+    pub total: usize,
     /// The newest of them, oldest first, without written text.
-    pub shown: Vec<HistoryRow>,
+    pub events: Vec<HistoryRow>,
 }
 
 /// The replay of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayReply {
     pub ok: bool,
-    pub task: HistoryTeamRow,
+    pub team: HistoryTeamRow,
     pub sessions: Vec<HistorySessionRow>,
     /// compact, timeline or transcript.
     #[serde(rename = "as")]
@@ -140,14 +140,14 @@ pub struct ReplayReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditReply {
     pub ok: bool,
-    pub task: HistoryTeamRow,
+    pub team: HistoryTeamRow,
     pub sessions: Vec<HistorySessionRow>,
     pub content: bool,
     /// The work that its last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
     /// All actions on the team, refused or not.
-    pub deeds: Vec<HistoryRow>,
+    pub actions: Vec<HistoryRow>,
     pub criteria: Vec<CriterionAuditRow>,
     pub divergences: Vec<DivergenceRow>,
 }
@@ -207,7 +207,7 @@ pub struct SearchReply {
 /// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HitRow {
-    /// tasks, sessions, runs, pairs or events.
+    /// teams, sessions, runs, members or events.
     #[serde(rename = "in")]
     pub within: String,
     /// The id of the team, session or run that it is, or belongs to.
@@ -237,7 +237,7 @@ pub struct TelemetryReply {
     /// The start and end of the period.
     pub from: i64,
     pub to: i64,
-    pub tasks: Vec<TeamStatsRow>,
+    pub teams: Vec<TeamStatsRow>,
     /// The newest refusals and failures.
     pub failures: Vec<HistoryRow>,
     /// Number of older ones that are not shown.

@@ -53,7 +53,7 @@ pub struct CallRequest {
 pub struct CallReply {
     pub ok: bool,
     /// Whether the team's rules accepted it.
-    pub taken: bool,
+    pub accepted: bool,
     /// The answer to the agent, as JSON.
     pub answer: String,
 }
@@ -159,7 +159,7 @@ pub struct ProgressReport {
 pub struct ReportReply {
     pub ok: bool,
     /// applied, recorded or recorded_late.
-    pub standing: String,
+    pub status: String,
     pub id: String,
     pub state: String,
     pub sealed: bool,

@@ -54,7 +54,7 @@ pub struct RunRow {
     /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
     pub stage: String,
     /// Counts the run attempts: 1, plus one for each resume.
-    pub leg: u32,
+    pub attempt: u32,
     pub sessions: Vec<RunSessionRow>,
     /// The requests of its active session that the user has to settle. Not stored in the ledger.
     #[serde(default)]
@@ -77,7 +77,7 @@ pub struct RunRow {
     pub tree: Option<String>,
     pub commit: Option<String>,
     /// Whether every check passed on exactly that tree.
-    pub proved: bool,
+    pub verified: bool,
     pub landing: LandingRow,
     pub usage: UsageRow,
     /// The cost of the tokens, if prices are configured.
@@ -281,7 +281,7 @@ pub struct LandingRow {
     pub merged: bool,
     pub pull_request: Option<PullRow>,
     /// Review comments of the pull request that were not addressed.
-    pub remarks: Vec<String>,
+    pub unaddressed_comments: Vec<String>,
 }
 
 /// A pull request of a run.

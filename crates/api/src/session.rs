@@ -107,7 +107,7 @@ pub struct SessionRow {
     /// Time of the agent's last activity: output, a message, its start. Only in the row of one live
     /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heard_at: Option<i64>,
+    pub last_activity_at: Option<i64>,
     pub sealed_at: Option<i64>,
 }
 
@@ -149,7 +149,7 @@ pub struct CheckRow {
     /// proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// `passed`, `failed`, `unfinished`, `owed` (pending), or `not_run` if it will not run any
+    /// `passed`, `failed`, `unfinished`, `pending` (pending), or `not_run` if it will not run any
     /// more.
     pub result: String,
     pub detail: Option<String>,
@@ -244,7 +244,7 @@ pub struct SubjectRow {
     pub network: Option<String>,
     /// The terminal signal from which this was inferred; omitted if the agent itself reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guessed_by: Option<String>,
+    pub inferred_from: Option<String>,
 }
 
 /// The limits of a session; null means no limit.
@@ -312,7 +312,7 @@ pub struct ContextRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupRow {
     pub command: String,
-    /// `owed` (pending) until it has ended, then `ok` or `failed`; `not_run` if it will not run any
+    /// `pending` (pending) until it has ended, then `ok` or `failed`; `not_run` if it will not run any
     /// more.
     pub result: String,
     /// Why it failed.
@@ -325,7 +325,7 @@ pub struct SetupRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchRow {
     pub id: String,
-    /// owed (pending), running, ended, unobserved or failed.
+    /// pending, running, ended, unobserved or failed.
     pub phase: String,
     pub pid: Option<i32>,
     pub attempt: u32,
@@ -337,7 +337,7 @@ pub struct LaunchRow {
 impl LaunchRow {
     /// Whether its process may be running.
     pub fn may_be_running(&self) -> bool {
-        matches!(self.phase.as_str(), "owed" | "running")
+        matches!(self.phase.as_str(), "pending" | "running")
     }
 }
 
@@ -347,7 +347,7 @@ pub struct MessageRow {
     pub key: String,
     pub kind: String,
     /// queued, delivered or undeliverable.
-    pub fate: String,
+    pub status: String,
     pub reason: Option<String>,
 }
 
@@ -367,7 +367,7 @@ pub struct HookRow {
     /// Counts the occurrences of the event in this session.
     pub occasion: u32,
     pub command: String,
-    /// owed (pending), ok, failed, or uncertain if its end was not observed.
+    /// pending, ok, failed, or uncertain if its end was not observed.
     pub result: String,
     pub detail: Option<String>,
     /// The path of its output, relative to Provost's home.

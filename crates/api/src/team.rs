@@ -258,7 +258,7 @@ pub struct DraftedRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedItemRow {
     pub text: String,
-    /// says_nothing, too_long, hidden_characters, known, too_many, quoted or fenced.
+    /// empty, too_long, hidden_characters, known, too_many, quoted or fenced.
     pub why: String,
 }
 
@@ -300,7 +300,7 @@ pub struct LoopRow {
     #[serde(default)]
     pub failed: BTreeMap<String, FailedCheckRow>,
     /// The message that requests the next iteration and was not accepted yet.
-    pub asked: Option<u32>,
+    pub continuation: Option<u32>,
     pub advances: Vec<AdvanceRow>,
     pub refusals: u32,
     pub last_refusal: Option<String>,
@@ -348,7 +348,7 @@ pub struct BlockerRow {
 /// A message as its consumer receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InboxItemRow {
-    pub task: String,
+    pub team: String,
     pub no: u32,
     /// Counts the offers; accepting and acknowledging require it.
     pub lease: u32,
@@ -416,7 +416,7 @@ pub struct TeamMessageRow {
     #[serde(default)]
     pub iteration: Option<u32>,
     /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
-    pub standing: String,
+    pub status: String,
     /// Why it is dead or was cancelled.
     pub reason: Option<String>,
     pub consumer: Option<String>,

@@ -79,7 +79,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
 /// Returns the data of a typical event of a working session.
 fn data(n: usize) -> String {
     format!(
-        "{{\"launch\":\"01a1e11b-6740-77d8-9cf8-3d2e564f1fb3.l{n}\",\"kind\":\"working\",\"source\":\"agent\",\"text\":\"{}\",\"standing\":\"applied\",\"cursor\":null}}",
+        "{{\"launch\":\"01a1e11b-6740-77d8-9cf8-3d2e564f1fb3.l{n}\",\"kind\":\"working\",\"source\":\"agent\",\"text\":\"{}\",\"status\":\"applied\",\"cursor\":null}}",
         "x".repeat(250)
     )
 }

@@ -57,7 +57,7 @@ pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
                     let request = json!({"as": "hand", "wait_ms": 100_000});
                     let key = format!("next-{n}-{turn}");
                     let taken: Result<Value, _> =
-                        client.post(&format!("/v1/tasks/{task}/next"), &request, &key);
+                        client.post(&format!("/v1/teams/{task}/next"), &request, &key);
                     if !taken.is_ok_and(|taken| taken["item"].is_object())
                         || sender.send((n, now())).is_err()
                     {
@@ -120,10 +120,7 @@ pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
         &format!("{}; {:.0} a second", to_waiting.spread("×"), rates.median()),
     );
     let others = [
-        (
-            "the same against its commits of 32 ready messages, with no waiting consumer",
-            to_packed,
-        ),
+        ("the same against its commits of 32 ready messages, with no waiting consumer", to_packed),
         ("the same against its commits of 32 events with neither row nor search terms", to_bare),
     ];
     for (what, sample) in others {

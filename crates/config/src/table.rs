@@ -186,7 +186,7 @@ options! {
         /// To resolve files with merge conflicts.
         merge: Switchable<Prompt> = unset;
         /// To address the review comments of a pull request.
-        remarks: Switchable<Prompt> = unset;
+        review_comments: Switchable<Prompt> = unset;
     }
 
     /// Where agents work.
@@ -383,7 +383,7 @@ options! {
         /// Tools that are suggested to its members.
         tools: Vec<NameLabel> = [];
         /// The evidence that each iteration requires, by name: `"verified:COMMAND"`, `"verified"`
-        /// for the project's own checks, `"asserted"`, `"attack"`, `"artifact:FIELD,FIELD"` or
+        /// for the project's own checks, `"asserted"`, `"challenge"`, `"artifact:FIELD,FIELD"` or
         /// `"pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]"`; off removes evidence of the loop
         /// it starts from.
         evidence["*"]: EvidenceTexts = unset;
@@ -393,7 +393,7 @@ options! {
     "policies.*" => ManagerPolicy {
         /// Maximum number of actions in one team; the last one notifies the operator that there are
         /// no more.
-        acts: u32 = 50 in ACTS;
+        actions: u32 = 50 in ACTS;
         /// Whether the open checks are run when the workers report that they are done.
         check: bool = true;
         /// How many times work is sent back because a check failed or evidence is missing; then the
@@ -412,7 +412,7 @@ options! {
         nudge_text: Option<TextLine> = unset;
         /// Whether the next iteration of a loop is started when the current one has its evidence
         /// and something is still open.
-        go_on: bool = true;
+        continue_loop: bool = true;
         /// Whether the team is finished when nothing is open and a check verified the work;
         /// otherwise the operator is notified.
         finish: bool = true;
@@ -451,7 +451,7 @@ events! {
     /// a session's work failed.
     SessionFailed = "session.failed";
     /// a session ended cleanly without a claim that its work was done.
-    SessionEndedUnclaimed = "session.ended_unclaimed";
+    SessionEndedUnclaimed = "session.exited_without_claim";
     /// the user stopped a session that had claimed no end, or its team ended.
     SessionStopped = "session.stopped";
     /// facts about a session contradict each other.

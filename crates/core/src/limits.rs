@@ -92,9 +92,9 @@ pub struct Bounds {
     /// How long an agent may take to report its conversation id.
     pub handshake_ms: u64,
     /// How long the agent's transcript may take to show what was typed into its terminal.
-    pub proof_ms: u64,
+    pub confirm_ms: u64,
     /// How long typed input may stay unconfirmed while no turn is open, before it is discarded.
-    pub unproved_ms: u64,
+    pub unconfirmed_ms: u64,
     /// How many new snapshots are taken of a tree that changes during verification.
     pub snapshots: u32,
     /// The time limit of one check.
@@ -123,8 +123,8 @@ impl Default for Bounds {
             limit_jitter_ms: 30_000,
             limit_spacing_ms: 10_000,
             handshake_ms: 60_000,
-            proof_ms: 3_000,
-            unproved_ms: 30_000,
+            confirm_ms: 3_000,
+            unconfirmed_ms: 30_000,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,
             check_output: 64 << 20,

@@ -106,7 +106,7 @@ impl Policy {
     }
 
     fn judge(&self, subject: &ApprovalSubject, programs: ProgramScope<'_>) -> Ruling {
-        if self.version != POLICY_VERSION || subject.guessed_by.is_some() {
+        if self.version != POLICY_VERSION || subject.inferred_from.is_some() {
             return Ruling::Ask;
         }
         let strongest =

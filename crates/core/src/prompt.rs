@@ -52,6 +52,8 @@ pub(crate) fn describe_exit(phase: &LaunchPhase) -> String {
         }
         LaunchPhase::Unobserved { why, .. } => format!("its exit was not observed: {why}"),
         LaunchPhase::Failed { reason } => format!("it could not be started: {reason}"),
-        LaunchPhase::Owed | LaunchPhase::Running { .. } => "its exit status is unknown".to_owned(),
+        LaunchPhase::Pending | LaunchPhase::Running { .. } => {
+            "its exit status is unknown".to_owned()
+        }
     }
 }

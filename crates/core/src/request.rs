@@ -34,7 +34,7 @@ impl RequestKind {
 #[serde(rename_all = "snake_case")]
 pub enum BlockingMode {
     Blocking,
-    Beside,
+    NonBlocking,
 }
 
 /// One question, in the agent's own terms.
@@ -72,7 +72,7 @@ pub struct ApprovalSubject {
     /// The part of the agent's terminal that this was inferred from, if the agent did not report it. No
     /// rule acts on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub guessed_by: Option<ScreenSource>,
+    pub inferred_from: Option<ScreenSource>,
     /// Facts that Provost looked up on disk about the command. Never taken from the agent; without it no
     /// rule allows a command.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,13 +191,13 @@ pub struct Request {
     /// later text.
     pub revision: u32,
     pub at: Moment,
-    pub fate: RequestStatus,
+    pub status: RequestStatus,
     /// Whether the approval was granted, once it was answered through Provost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
     /// Whether the action was performed, if that contradicts the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otherwise: Option<bool>,
+    pub contradicted_by_outcome: Option<bool>,
 }
 
 /// The status of a request. Every request leaves `Open` exactly once.
@@ -284,7 +284,7 @@ impl RequestQuestion {
 
 impl Request {
     pub fn is_open(&self) -> bool {
-        self.fate == RequestStatus::Open
+        self.status == RequestStatus::Open
     }
 
     pub fn blocks(&self) -> bool {

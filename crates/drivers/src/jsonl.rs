@@ -186,7 +186,7 @@ fn signal(line: JsonlMessage) -> Option<StreamSignal> {
             StreamSignal::RequestOpened(AgentRequest {
                 native: id,
                 kind: request_kind(&kind),
-                waiting: if blocking { BlockingMode::Blocking } else { BlockingMode::Beside },
+                waiting: if blocking { BlockingMode::Blocking } else { BlockingMode::NonBlocking },
                 title,
                 questions,
                 subject: None,
@@ -204,7 +204,7 @@ fn signal(line: JsonlMessage) -> Option<StreamSignal> {
                 text: format!("{tool} must be sent as its own line, not as a tool call"),
             },
             Err(why) => {
-                StreamSignal::ToolCalled { native: id, call: Box::new(MemberCall::Unread { why }) }
+                StreamSignal::ToolCalled { native: id, call: Box::new(MemberCall::Invalid { why }) }
             }
         },
         JsonlMessage::Progress { done, total } => StreamSignal::Progress(Progress { done, total }),

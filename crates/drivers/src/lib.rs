@@ -74,7 +74,7 @@ impl ConversationOptions {
     pub fn from_session(session: &Session) -> ConversationOptions {
         let cwd = match &session.work {
             WorkState::Ready { cwd, .. } => cwd,
-            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
         };
         ConversationOptions {
             cwd: cwd.clone(),

@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 use crate::tools::{ToolDefinition, tool};
 
 /// The prefix of all tool names.
-const PREFIX: &str = "provost_task_";
+const PREFIX: &str = "provost_team_";
 
 /// Maximum size of a call's arguments, in bytes.
 const MAX_ARGUMENTS: usize = 96 << 10;
 
 const MANAGER_INSTRUCTIONS: &str = "You manage a team that Provost, a supervisor, runs: its members do the work, and you receive their events as \
-     messages. Call provost_task_look before you act, and act with the provost_task_ tools. The team's rules decide each \
+     messages. Call provost_team_status before you act, and act with the provost_team_ tools. The team's rules decide each \
      call; a refusal states the reason. Between messages, end your turn and wait.";
 
-const MEMBER_INSTRUCTIONS: &str = " You work in a team with a manager: provost_task_look shows its status, and messages of the team are delivered to \
+const MEMBER_INSTRUCTIONS: &str = " You work in a team with a manager: provost_team_status shows its status, and messages of the team are delivered to \
      you one at a time.";
 
 /// Returns the instructions of a member: added to the general ones, or instead of them for a
@@ -112,7 +112,7 @@ fn number_schema(description: &str) -> Value {
 
 fn show_team() -> ToolDefinition {
     tool(
-        "provost_task_look",
+        "provost_team_status",
         "Show the status of the team: its goal and contract, the members and their activity, open criteria, the loop, your \
          messages, what blocks the finish, and what to do next.",
         json!({}),
@@ -122,7 +122,7 @@ fn show_team() -> ToolDefinition {
 
 fn send() -> ToolDefinition {
     tool(
-        "provost_task_send",
+        "provost_team_send",
         "Send a message to a member of the team. It is delivered when the member is idle.",
         json!({
             "to": text_schema("The member's name."),
@@ -138,7 +138,7 @@ fn send() -> ToolDefinition {
 
 fn ask_user() -> ToolDefinition {
     tool(
-        "provost_task_ask_user",
+        "provost_team_ask_user",
         "Ask the user who started the team. The call does not wait: the answer is delivered as a message.",
         json!({"text": text_schema("The question."), "key": text_schema("Idempotency key: a repeated question with the same key is asked once.")}),
         &["text"],
@@ -147,7 +147,7 @@ fn ask_user() -> ToolDefinition {
 
 fn propose() -> ToolDefinition {
     tool(
-        "provost_task_propose_criterion",
+        "provost_team_propose_criterion",
         "Propose something that has to hold before the team's goal is done.",
         json!({
             "text": text_schema("The condition."),
@@ -160,9 +160,9 @@ fn propose() -> ToolDefinition {
 
 fn judge() -> ToolDefinition {
     tool(
-        "provost_task_judge_criterion",
+        "provost_team_judge_criterion",
         "Accept a criterion, satisfy it with evidence, defer, reject or reopen it. A criterion with a command can only be \
-         satisfied with provost_task_check.",
+         satisfied with provost_team_check.",
         json!({
             "criterion": number_schema("Its number."),
             "judgement": {"type": "string", "enum": JudgementKind::NAMES},
@@ -174,7 +174,7 @@ fn judge() -> ToolDefinition {
 
 fn check() -> ToolDefinition {
     tool(
-        "provost_task_check",
+        "provost_team_check",
         "Have Provost run the command of a criterion, or of a piece of evidence of this iteration, on the worker's tree. \
          Provost compares two pictures; name them if the loop does not. The result is delivered as a message.",
         json!({
@@ -197,14 +197,14 @@ fn check() -> ToolDefinition {
 
 fn show() -> ToolDefinition {
     tool(
-        "provost_task_show",
+        "provost_team_show_evidence",
         "Submit a piece of evidence for the loop's iteration: a text, a challenge of the work, or the fields of an artifact. \
          A challenge without iteration and name applies to the work as a whole.",
         json!({
             "iteration": number_schema("The current iteration."),
             "name": text_schema("The name of the evidence."),
             "text": text_schema("The evidence as text."),
-            "attack": {
+            "challenge": {
                 "type": "object",
                 "properties": {"failure_mode": text_schema("What could fail."), "check": text_schema("How it was tested."), "result": text_schema("The result.")},
                 "required": ["failure_mode", "check", "result"],
@@ -218,16 +218,16 @@ fn show() -> ToolDefinition {
 
 fn acknowledge() -> ToolDefinition {
     tool(
-        "provost_task_acknowledge",
+        "provost_team_acknowledge",
         "Confirm that you have read this revision of the team's contract.",
-        json!({"revision": number_schema("The revision that provost_task_look shows.")}),
+        json!({"revision": number_schema("The revision that provost_team_status shows.")}),
         &["revision"],
     )
 }
 
 fn continue_loop() -> ToolDefinition {
     tool(
-        "provost_task_continue",
+        "provost_team_continue",
         "Start the next iteration of the loop. Refused while evidence of the current one is missing.",
         json!({
             "iteration": number_schema("The next iteration."),
@@ -241,7 +241,7 @@ fn continue_loop() -> ToolDefinition {
 
 fn stop_loop() -> ToolDefinition {
     tool(
-        "provost_task_stop_loop",
+        "provost_team_stop_loop",
         "End the loop; the team continues. If the operator started the loop, only the operator can finish the team.",
         json!({"because": text_schema("Why.")}),
         &["because"],
@@ -250,7 +250,7 @@ fn stop_loop() -> ToolDefinition {
 
 fn interrupt() -> ToolDefinition {
     tool(
-        "provost_task_interrupt",
+        "provost_team_interrupt",
         "Interrupt the turn of a member.",
         json!({"member": text_schema("Its name."), "text": text_schema("The next message to the member.")}),
         &["member"],
@@ -259,7 +259,7 @@ fn interrupt() -> ToolDefinition {
 
 fn compact() -> ToolDefinition {
     tool(
-        "provost_task_compact",
+        "provost_team_compact",
         "Compact a member's conversation when its turn is over.",
         json!({"member": text_schema("Its name.")}),
         &["member"],
@@ -268,7 +268,7 @@ fn compact() -> ToolDefinition {
 
 fn record_move() -> ToolDefinition {
     tool(
-        "provost_task_move",
+        "provost_team_move",
         "Record your decision. In strict mode, record it before you act, and act accordingly.",
         json!({
             "kind": {"type": "string", "enum": ["wait", "nudge", "interrupt", "escalate", "stop", "inspect"]},
@@ -280,7 +280,7 @@ fn record_move() -> ToolDefinition {
 
 fn epilogue() -> ToolDefinition {
     tool(
-        "provost_task_epilogue",
+        "provost_team_epilogue",
         "Report that a step of the contract's epilogue is done. A separate review is reported by a reviewer, if there is \
          one; the other steps by a manager.",
         json!({
@@ -293,7 +293,7 @@ fn epilogue() -> ToolDefinition {
 
 fn finish() -> ToolDefinition {
     tool(
-        "provost_task_finish",
+        "provost_team_finish",
         "Finish the team. Provost first audits criteria, evidence and checks; if checks have to run, the result is \
          delivered as a message.",
         json!({"because": text_schema("Why it is done.")}),
@@ -351,18 +351,18 @@ mod tests {
                 given.insert(field.clone(), value);
             }
             // Of mutually exclusive fields, one is kept.
-            if name == "provost_task_check" {
+            if name == "provost_team_check" {
                 given.remove("criterion");
             }
-            if name == "provost_task_show" {
+            if name == "provost_team_show_evidence" {
                 given.remove("text");
                 given.remove("fields");
             }
             let all = parse_call(name, &Value::Object(given.clone())).unwrap();
             assert!(all.is_ok(), "{name}: {all:?}");
             let (field, words) = match name {
-                "provost_task_send" => ("kind", SendableKind::NAMES.to_vec()),
-                "provost_task_judge_criterion" => ("judgement", JudgementKind::NAMES.to_vec()),
+                "provost_team_send" => ("kind", SendableKind::NAMES.to_vec()),
+                "provost_team_judge_criterion" => ("judgement", JudgementKind::NAMES.to_vec()),
                 _ => continue,
             };
             for word in words {
@@ -380,8 +380,8 @@ mod tests {
             ("send", json!({"to": "hand", "text": "x", "from": "operator"}), "unknown field"),
             ("check", json!({}), "name either"),
             ("check", json!({"criterion": 1, "evidence": "tests"}), "name either"),
-            ("show", json!({"iteration": 1, "name": "tests"}), "show exactly one"),
-            ("show", json!({"text": "all of it holds"}), "show exactly one"),
+            ("show_evidence", json!({"iteration": 1, "name": "tests"}), "show exactly one"),
+            ("show_evidence", json!({"text": "all of it holds"}), "show exactly one"),
             ("judge_criterion", json!({"criterion": 1, "judgement": "satisfy"}), "because"),
             ("finish", json!("done"), "invalid type"),
             ("finish", json!({"because": "x".repeat(MAX_ARGUMENTS)}), "at most"),
@@ -391,10 +391,10 @@ mod tests {
             assert!(told.starts_with(&tool) && told.contains(part), "{told}");
         }
         assert!(parse_call("provost_report", &json!({})).is_none());
-        assert!(parse_call("provost_task_own", &json!({})).is_none());
+        assert!(parse_call("provost_team_own", &json!({})).is_none());
         assert!(matches!(
-            parse_call("provost_task_look", &Value::Null),
-            Some(Ok(MemberCall::Look {}))
+            parse_call("provost_team_status", &Value::Null),
+            Some(Ok(MemberCall::Status {}))
         ));
     }
 }

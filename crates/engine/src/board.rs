@@ -494,7 +494,7 @@ impl BoardTransaction<'_> {
                 let recorded = self
                     .session(id)
                     .and_then(|session| session.launch(launch))
-                    .map_or(0, |launch| launch.stream.heard.mono_ms);
+                    .map_or(0, |launch| launch.stream.last_heard.mono_ms);
                 SessionCommand::Silence {
                     launch,
                     heard_ms: heard(launch).unwrap_or(0).max(recorded),

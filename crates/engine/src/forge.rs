@@ -139,7 +139,7 @@ pub(crate) fn parse_view(
         .chain(lines)
         .partition(|(author, _)| is_counted_author(from, author));
     let left_out = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
-    let state = PullRequestState { standing: parse_status(&view.state), checks, left_out };
+    let state = PullRequestState { status: parse_status(&view.state), checks, left_out };
     Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let text = r#"{"state":"MERGED","headRefOid":"c1","reviews":[{"id":"r1","author":{"login":"ann"},"body":"","state":"APPROVED"},{"id":"r2","author":{"login":"bob"},"body":"no","state":"CHANGES_REQUESTED"}],"comments":[{"id":"k1","author":{"login":"cy"},"body":"why?"}]}"#;
         let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
         let (state, remarks) = parse_view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
-        assert_eq!(state.standing, PullRequestStatus::Merged);
+        assert_eq!(state.status, PullRequestStatus::Merged);
         let told: Vec<_> = remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
         let expected = [
             ("review/r2", "(changes requested) no"),

@@ -48,7 +48,7 @@ pub(crate) fn hint_for_blocker(
                 None => format!("{done}{by}"),
             }
         }
-        FinishBlocker::NotAttacked => format!(
+        FinishBlocker::NotChallenged => format!(
             "provost team contract challenge --failure-mode TEXT --check TEXT --result TEXT -t {id}{by}"
         ),
         FinishBlocker::LoopIncomplete { .. } => format!("provost team loop status -t {id}{by}"),

@@ -215,7 +215,7 @@ mod tests {
             "name": "s", "role": null, "project": null, "cwd": "/",
             "agent": {"name": "codex", "driver": "codex", "argv": ["codex"], "env": {}, "pass_env": []},
             "instruction": "do it", "work": "plain", "setup": null, "checks": [], "keep": [],
-            "empty_diff": "refused", "exit0": "says_nothing", "afterwards": "close", "bounds": {}, "hooks": {},
+            "empty_diff": "refused", "exit0": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
         }))
         .unwrap();
         assert_eq!((spec.agent.driver, &spec.agent.carried.account), (Driver::Codex, &None));

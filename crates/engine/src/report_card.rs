@@ -133,7 +133,7 @@ impl WorkChanges {
 fn build_page(run: &Run, leg: u32, changes: WorkChanges, audience: CardAudience) -> ReportPage {
     let private = audience == CardAudience::Operator;
     let row = projection::run::row(run);
-    let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.attempt());
+    let leg = run.attempts.iter().find(|one| one.no == leg).unwrap_or(run.attempt());
     let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.as_str());
     let mut page = ReportPage::new(&format!("{}: {ending}", run.spec.name));
     let held = changes.guarded.clone();
@@ -209,7 +209,7 @@ fn change_parts(changes: Result<Vec<FileChange>, String>) -> Vec<PagePart> {
 
 fn proof_parts(row: &RunRow) -> Vec<PagePart> {
     let checks = row.checks.iter().map(check_line).collect::<Vec<_>>();
-    let verdict = match (row.proved, &row.commit) {
+    let verdict = match (row.verified, &row.commit) {
         (true, Some(commit)) => format!("Every check passed on the tree of commit {commit}."),
         (false, Some(commit)) if checks.is_empty() => {
             format!("No checks were configured, so nothing proves commit {commit}.")
@@ -288,7 +288,8 @@ fn open_points(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Ve
         (Some(branch), None, false) => Some(format!("to be merged: branch {branch}")),
         (None, None, false) => Some("the work has not landed".to_owned()),
     };
-    let remarks = row.landing.remarks.iter().map(|remark| format!("not addressed: {remark}"));
+    let remarks =
+        row.landing.unaddressed_comments.iter().map(|remark| format!("not addressed: {remark}"));
     let files = held.into_iter().chain(left_out);
     let told = run.open_findings().map(describe_finding).chain(unproved).chain(files);
     told.chain(landing).chain(remarks).collect()

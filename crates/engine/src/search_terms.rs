@@ -116,9 +116,11 @@ pub(crate) fn team_event_terms(event: &team::Event) -> TermSet {
         Event::ContinuationRefused(e) => TermSet::from_texts([e.why.code(), "refused"]),
         Event::MoveRecorded(e) => TermSet::from_texts([e.because.as_str()]),
         Event::EpilogueDone(e) => TermSet::from_texts([e.evidence.as_str()]),
-        Event::WorkChallenged(e) => {
-            TermSet::from_texts([e.attack.failure_mode.as_str(), &e.attack.check, &e.attack.result])
-        }
+        Event::WorkChallenged(e) => TermSet::from_texts([
+            e.challenge.failure_mode.as_str(),
+            &e.challenge.check,
+            &e.challenge.result,
+        ]),
         Event::NextChosen(e) => TermSet::from_texts([e.because.as_str()]),
         Event::FinishRequested(e) => TermSet::from_texts([e.because.as_str()]),
         Event::FinishAllowed(e) => TermSet::from_texts(
@@ -157,7 +159,7 @@ fn judgement_text(judgement: &CriterionJudgement) -> Option<&str> {
 fn evidence_text(shown: &ShownEvidence) -> Option<&str> {
     match shown {
         ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }) => Some(text),
-        ShownEvidence::Attack(attack) => Some(&attack.result),
+        ShownEvidence::Challenge(challenge) => Some(&challenge.result),
         ShownEvidence::Evidence(CriterionEvidence::Verified(_))
         | ShownEvidence::Artifact(_)
         | ShownEvidence::Pictures(_) => None,

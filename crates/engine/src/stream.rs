@@ -23,7 +23,7 @@ pub const SESSION: &str = "session";
 pub const RUN: &str = "run";
 
 /// The stream kind of teams.
-pub const TEAM: &str = "task";
+pub const TEAM: &str = "team";
 
 /// The version of the fold. A snapshot of another version is discarded.
 pub const FOLD_VERSION: u32 = 4;
@@ -78,7 +78,7 @@ pub fn team_stream_id(task: TeamId) -> StreamId {
 
 pub fn team_id(stream: &str) -> Result<TeamId, Error> {
     let no = || Error::NotATeam { stream: stream.to_owned() };
-    let key = stream.strip_prefix("task/").ok_or_else(no)?;
+    let key = stream.strip_prefix("team/").ok_or_else(no)?;
     key.parse().map_err(|_| no())
 }
 

@@ -86,7 +86,7 @@ pub struct Relay {
     pub socket: PathBuf,
     /// The listener for other clients, if any are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub door: Option<RelayListener>,
+    pub listener: Option<RelayListener>,
 }
 
 /// A socket of the holder through which the operator reaches the server. [`HoldSpec::boundary`]
@@ -186,7 +186,7 @@ impl HoldSpec {
         }
         self.check_tty()?;
         let relay = self.relay.iter();
-        let mut sockets = relay.flat_map(|Relay { socket, door }| {
+        let mut sockets = relay.flat_map(|Relay { socket, listener: door }| {
             std::iter::once(socket).chain(door.iter().map(|door| &door.socket))
         });
         match sockets.find(|socket| !socket.is_absolute()) {
@@ -240,7 +240,7 @@ mod tests {
             Err(Error::RelativeCwd(_))
         ));
         let relay = |socket: &str| HoldSpec {
-            relay: Some(Relay { socket: socket.into(), door: None }),
+            relay: Some(Relay { socket: socket.into(), listener: None }),
             ..good.clone()
         };
         assert!(matches!(check(&relay("here.sock")), Err(Error::RelativeSocket(_))));
@@ -266,7 +266,7 @@ mod tests {
             let spec = HoldSpec { tty: Some(Tty { columns, rows }), ..spec.clone() };
             assert!(matches!(spec.check(), Err(Error::Size { .. })), "{columns}x{rows}");
         }
-        let socket = Relay { socket: "/there.sock".into(), door: None };
+        let socket = Relay { socket: "/there.sock".into(), listener: None };
         let relayed = HoldSpec { relay: Some(socket), ..spec.clone() };
         assert!(matches!(relayed.check(), Err(Error::Streams)));
         for stdin in [StdinMode::Null, StdinMode::Text("hi".into())] {

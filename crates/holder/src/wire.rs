@@ -169,8 +169,8 @@ pub enum HolderNotice {
         limited: OutputPause,
     },
     /// The number of users who talk to the command directly.
-    Visits {
-        people: u32,
+    Viewers {
+        count: u32,
     },
     /// Whether the command's own process is stopped by a signal. Not sent for one that never was.
     Suspended {

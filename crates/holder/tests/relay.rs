@@ -470,11 +470,11 @@ fn operator_passes_listener_and_agent_does_not() {
     let relay = spec
         .relay
         .clone()
-        .map(|relay| Relay { door: Some(RelayListener { socket: door.clone() }), ..relay });
+        .map(|relay| Relay { listener: Some(RelayListener { socket: door.clone() }), ..relay });
     fs::create_dir(held.join("some-check")).unwrap();
     // This test is the operator until it takes the lock; then it is the daemon.
     let boundary = Some(Boundary {
-        held: vec![held.clone()],
+        holder_dirs: vec![held.clone()],
         lock: held.join("lock"),
         register: held.join("register"),
         pinning: Default::default(),
@@ -552,7 +552,7 @@ fn serve(steps: &str) -> Launch {
 }
 
 fn relayed(spec: HoldSpec, socket: &Path) -> HoldSpec {
-    HoldSpec { relay: Some(Relay { socket: socket.into(), door: None }), ..spec }
+    HoldSpec { relay: Some(Relay { socket: socket.into(), listener: None }), ..spec }
 }
 
 fn text(launch: &Launch, channel: JournalChannel) -> String {

@@ -90,7 +90,11 @@ fn app_server(codex: &std::path::Path) -> Launch {
     let dirs = [("HOME", "home"), ("CODEX_HOME", "home"), ("TMPDIR", "tmp")];
     spec.env.extend(dirs.map(|(name, dir)| (name.into(), path(dir).display().to_string())));
     let (cwd, dir) = (path("tmp"), path("launch"));
-    Launch::start_at(temp, dir, HoldSpec { relay: Some(Relay { socket, door: None }), cwd, ..spec })
+    Launch::start_at(
+        temp,
+        dir,
+        HoldSpec { relay: Some(Relay { socket, listener: None }), cwd, ..spec },
+    )
 }
 
 /// Waits for the answer to a request.

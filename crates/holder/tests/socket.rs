@@ -110,7 +110,7 @@ fn follower_gets_growth_exit_and_end_in_order() {
         .map(|notice| match notice {
             HolderNotice::Journal { end } => *end,
             HolderNotice::Limit { .. }
-            | HolderNotice::Visits { .. }
+            | HolderNotice::Viewers { .. }
             | HolderNotice::Suspended { .. }
             | HolderNotice::Exited
             | HolderNotice::Gone => {

@@ -53,10 +53,10 @@ fn viewports_see_the_same_and_command_outlives_them() {
     let launch = Launch::start(in_terminal(sh("while read x; do echo got $x; done")));
     let mut follower = launch.link();
     follower.request(HolderOp::Follow).unwrap();
-    until("there is nobody", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
+    until("there is nobody", || follower.notice().unwrap() == HolderNotice::Viewers { count: 0 });
     let mut viewports = [launch.link(), launch.link()];
     viewports.iter_mut().for_each(|link| drop(link.request(HolderOp::View).unwrap()));
-    until("both are counted", || follower.notice().unwrap() == HolderNotice::Visits { people: 2 });
+    until("both are counted", || follower.notice().unwrap() == HolderNotice::Viewers { count: 2 });
     for (at, line) in [(0, "first"), (1, "second")] {
         viewports[at].request(typing(format!("{line}\n").as_bytes())).unwrap();
         for link in &mut viewports {
@@ -64,7 +64,7 @@ fn viewports_see_the_same_and_command_outlives_them() {
         }
     }
     drop(viewports);
-    until("both have left", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
+    until("both have left", || follower.notice().unwrap() == HolderNotice::Viewers { count: 0 });
     assert!(launch.held().child.is_alive().unwrap());
     write(&mut follower, "k", b"after\n").unwrap();
     launch.wait_for_output("got after");
@@ -198,8 +198,8 @@ fn killed_viewport_affects_nothing() {
     person.wait_for("30 100");
     client.kill().unwrap();
     client.wait().unwrap();
-    until("it was there", || follower.notice().unwrap() == HolderNotice::Visits { people: 1 });
-    until("it has left", || follower.notice().unwrap() == HolderNotice::Visits { people: 0 });
+    until("it was there", || follower.notice().unwrap() == HolderNotice::Viewers { count: 1 });
+    until("it has left", || follower.notice().unwrap() == HolderNotice::Viewers { count: 0 });
     write(&mut follower, "k", b"alone\n").unwrap();
     launch.wait_for_output("got alone");
 }
@@ -217,7 +217,7 @@ fn unattended_viewport_is_not_counted() {
     let mut counted = Vec::new();
     let mut visits = |until_people: u32| {
         until("the count", || {
-            if let HolderNotice::Visits { people } = follower.notice().unwrap() {
+            if let HolderNotice::Viewers { count: people } = follower.notice().unwrap() {
                 counted.push(people);
             }
             counted.last() == Some(&until_people)

@@ -12,17 +12,17 @@ use crate::common::{add, error_chain, fold, id, open_fast};
 fn filled(dir: &Path) -> SqliteLedger {
     let mut ledger = open_fast(dir);
     add(&mut ledger, "session/a", &["x"]);
-    add(&mut ledger, "task/t", &["x", "y"]);
+    add(&mut ledger, "team/t", &["x", "y"]);
     add(&mut ledger, "session/other", &["x"]);
     add(&mut ledger, "session/a", &["close"]);
-    add(&mut ledger, "task/t", &["close"]);
+    add(&mut ledger, "team/t", &["close"]);
     add(&mut ledger, "session/other", &["x"]);
     ledger
 }
 
 fn bundled(ledger: &dyn ReadLedger, dir: &Path) {
-    let streams = [id("task/t"), id("session/a")];
-    write_bundle(ledger, &id("task/t"), &streams, false, dir).unwrap();
+    let streams = [id("team/t"), id("session/a")];
+    write_bundle(ledger, &id("team/t"), &streams, false, dir).unwrap();
 }
 
 fn files(dir: &Path) -> Vec<Vec<u8>> {
@@ -39,14 +39,14 @@ fn bundle_of_an_import_is_identical() {
     let manifest = &bundle.manifest;
     let streams: Vec<_> =
         manifest.streams.iter().map(|one| (one.stream.as_str(), one.records)).collect();
-    assert_eq!(streams, [("session/a", 2), ("task/t", 3)], "oldest first");
+    assert_eq!(streams, [("session/a", 2), ("team/t", 3)], "oldest first");
     assert_eq!((manifest.records, manifest.streams[1].last_seq), (5, 6));
     let mut there = open_fast(&dir.path().join("there"));
     let mut input = bundle.streams().unwrap();
     there.import(&mut input, &|_, _| true, &mut fold, OpenStreamPolicy::KeepOpen).unwrap();
     assert_eq!(
-        there.read_stream(&id("task/t"), 0).unwrap(),
-        ledger.read_stream(&id("task/t"), 0).unwrap()
+        there.read_stream(&id("team/t"), 0).unwrap(),
+        ledger.read_stream(&id("team/t"), 0).unwrap()
     );
     bundled(&there, &second);
     assert_eq!(files(&first), files(&second));
@@ -58,7 +58,7 @@ fn archived_streams_are_bundled() {
     let mut ledger = filled(&dir.path().join("here"));
     let (before, after) = (dir.path().join("before"), dir.path().join("after"));
     bundled(&ledger, &before);
-    provost_ledger::Ledger::archive(&mut ledger, &[id("task/t")]).unwrap();
+    provost_ledger::Ledger::archive(&mut ledger, &[id("team/t")]).unwrap();
     bundled(&ledger, &after);
     assert_eq!(files(&before), files(&after));
 }
@@ -76,9 +76,9 @@ fn changed_bundle_is_refused() {
         ("manifest.json", "\"records\": 5", "\"records\": 6", "it holds 5 events, not 6"),
         (
             "manifest.json",
-            "\"subject\": \"task/t\"",
-            "\"subject\": \"task/u\"",
-            "task/u is not among",
+            "\"subject\": \"team/t\"",
+            "\"subject\": \"team/u\"",
+            "team/u is not among",
         ),
         (
             "manifest.json",
@@ -120,7 +120,7 @@ fn forged_digest_does_not_hide_changed_line() {
 fn bundle_overwrites_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
-    let error = write_bundle(&ledger, &id("task/t"), &[id("task/t")], false, dir.path());
+    let error = write_bundle(&ledger, &id("team/t"), &[id("team/t")], false, dir.path());
     assert!(matches!(error, Err(BundleError::Exists { .. })), "{error:?}");
     let missing = Bundle::open(&dir.path().join("nowhere")).unwrap_err();
     assert!(matches!(missing, BundleError::Io { .. }), "{missing:?}");

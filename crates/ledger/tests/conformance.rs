@@ -59,8 +59,8 @@ conformance!(
 fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     let said = |text: &str| event_with("x", &format!("\"{text}\""));
     for (name, text) in [
-        ("task/0199aa11-0000-7000-8000-0000deadbeef", "Limit the callers"),
-        ("task/0199bb22-0000-7000-8000-0000deadcafe", "limits, once more"),
+        ("team/0199aa11-0000-7000-8000-0000deadbeef", "Limit the callers"),
+        ("team/0199bb22-0000-7000-8000-0000deadcafe", "limits, once more"),
         ("session/0199aa11-0000-7000-8000-000000000001", "limit"),
     ] {
         let write = write(ledger, name, &[said(text)]);
@@ -68,7 +68,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     }
     let found = |by: Lookup<'_>| {
         let mut names = Vec::new();
-        let told = ledger.find_streams("task", by, 10, &mut |card| {
+        let told = ledger.find_streams("team", by, 10, &mut |card| {
             names.push(card.stream.rsplit('-').next().unwrap().to_owned());
             VisitFlow::Continue(())
         });
@@ -85,7 +85,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     assert_eq!(found(Lookup::Name("0199aa11-0000")), [beef]);
     assert_eq!(found(Lookup::Name("---")), [] as [&str; 0]);
     // The latest terms find it, earlier ones no longer do.
-    let name = "task/0199aa11-0000-7000-8000-0000deadbeef";
+    let name = "team/0199aa11-0000-7000-8000-0000deadbeef";
     let more = write(ledger, name, &[said("twice")]);
     ledger.append(batch(vec![more])).unwrap();
     let mut names = 0;
@@ -94,7 +94,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
         names += 1;
         VisitFlow::Continue(())
     };
-    assert!(ledger.find_streams("task", Lookup::Words(&twice), 10, count).unwrap());
+    assert!(ledger.find_streams("team", Lookup::Words(&twice), 10, count).unwrap());
     assert_eq!(names, 1);
     // A write without search terms keeps the previous ones.
     let more = StreamWrite { search_terms: None, ..write(ledger, name, &[said("thrice")]) };
@@ -105,7 +105,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
             names += 1;
             VisitFlow::Continue(())
         };
-        assert!(ledger.find_streams("task", Lookup::Words(&sought(words)), 10, count).unwrap());
+        assert!(ledger.find_streams("team", Lookup::Words(&sought(words)), 10, count).unwrap());
         names
     };
     assert_eq!((found("limit twice"), found("thrice")), (1, 0));
@@ -113,8 +113,8 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
 
 fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {
     let events = [event_with("x", "\"one word\""), event_with("y", "\"other word\"")];
-    let a = write(ledger, "task/a", &[&events[..], &[event("close")]].concat());
-    let b = write(ledger, "task/b", &events[..1]);
+    let a = write(ledger, "team/a", &[&events[..], &[event("close")]].concat());
+    let b = write(ledger, "team/b", &events[..1]);
     ledger.append(batch(vec![a, b])).unwrap();
     let found = |ledger: &dyn ReadLedger, text: &str| {
         let mut seqs = Vec::new();
@@ -122,12 +122,12 @@ fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {
             seqs.push(record.seq);
             VisitFlow::Continue(())
         };
-        ledger.find_events("task", &TermQuery::new(text).unwrap(), 2, visit).unwrap();
+        ledger.find_events("team", &TermQuery::new(text).unwrap(), 2, visit).unwrap();
         seqs
     };
     assert_eq!(found(ledger, "word"), [4, 2], "the newest");
     assert_eq!(found(ledger, "word one"), [4, 1]);
-    ledger.archive(&[id("task/a")]).unwrap();
+    ledger.archive(&[id("team/a")]).unwrap();
     assert_eq!(found(ledger, "word"), [4]);
 }
 

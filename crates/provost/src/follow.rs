@@ -38,7 +38,7 @@ impl EventFilter {
             EventFilter::All => ("session", None),
             EventFilter::Session(id) => ("session", Some(id.clone())),
             EventFilter::Run(id) => ("run", Some(id.clone())),
-            EventFilter::Task(id) => ("task", Some(id.clone())),
+            EventFilter::Task(id) => ("team", Some(id.clone())),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn run_action_path(id: &str, action: &str) -> String {
 
 /// Returns the path of a team.
 pub(crate) fn team_path(id: &str) -> String {
-    format!("/v1/tasks/{}", encode(id))
+    format!("/v1/teams/{}", encode(id))
 }
 
 /// Returns the path of an action on a team.

@@ -59,13 +59,13 @@ impl SimForge {
         let leg = run.attempt().no;
         let Some(head) = &run.head else {
             return RunCommand::LandingFailed {
-                leg,
+                attempt: leg,
                 reason: "there is nothing to land".to_owned(),
             };
         };
         let share = if self.calm { 5 } else { 15 };
         if self.draw(20, leg).percent(share) && leg == 1 {
-            return RunCommand::LandingFailed { leg, reason: "no such branch".to_owned() };
+            return RunCommand::LandingFailed { attempt: leg, reason: "no such branch".to_owned() };
         }
         match run.spec.land {
             LandMode::Branch => {
@@ -84,7 +84,7 @@ impl SimForge {
 
     /// Reports whether the work of a run has landed.
     pub(crate) fn poll_landing(&self, run: &Run, leg: u32) -> RunCommand {
-        let over = |pull| RunCommand::LandingAborted { leg, pull };
+        let over = |pull| RunCommand::LandingAborted { attempt: leg, pull };
         let Some(head) = &run.head else { return over(None) };
         let (branch, commit, merged) = match run.spec.land {
             LandMode::Branch => (&run.spec.branch, head.commit.clone(), false),
@@ -109,17 +109,17 @@ impl SimForge {
     /// Polls the pull request. Its state depends on the number of polls so far.
     pub(crate) fn poll_pull_request(&self, run: &Run) -> Option<RunCommand> {
         let LandingState::Requested(pull) = &run.landing else { return None };
-        let (mut state, remarks) = self.pull_request_at(run.looks);
+        let (mut state, remarks) = self.pull_request_at(run.pull_request_changes);
         if pull.seen.as_ref() == Some(&state) && run.new_comments(&remarks).is_empty() {
-            state.standing = PullRequestStatus::Merged;
+            state.status = PullRequestStatus::Merged;
         }
-        Some(RunCommand::PullRequestObserved { look: run.looks, state, remarks })
+        Some(RunCommand::PullRequestObserved { look: run.pull_request_changes, state, remarks })
     }
 
     /// Whether a poll may have shown this state. A poll without news finds the pull request merged.
     pub(crate) fn may_show(&self, look: u32, seen: &PullRequestState) -> bool {
         let (state, _) = self.pull_request_at(look);
-        let merged = PullRequestState { standing: PullRequestStatus::Merged, ..state };
+        let merged = PullRequestState { status: PullRequestStatus::Merged, ..state };
         *seen == state || *seen == merged
     }
 
@@ -136,7 +136,7 @@ impl SimForge {
             1 | 2 => PullRequestStatus::Merged,
             _ => PullRequestStatus::Open,
         };
-        let state = PullRequestState { standing, checks: rng.pick(&checks), left_out: 0 };
+        let state = PullRequestState { status: standing, checks: rng.pick(&checks), left_out: 0 };
         (state, self.review_comments(look, &mut rng))
     }
 

@@ -80,7 +80,7 @@ fn merged(run: &Run) -> BTreeSet<TaskId> {
 /// Returns the sessions that are being resumed.
 fn resumed_sessions(run: &Run) -> impl Iterator<Item = SessionId> {
     run.graph.iter().flat_map(TaskGraph::tasks).filter_map(|(_, task)| match &task.phase {
-        TaskPhase::Bringing(errand) => Some(errand.session),
+        TaskPhase::PreparingWorktree(errand) => Some(errand.session),
         TaskPhase::Waiting
         | TaskPhase::Working { .. }
         | TaskPhase::Queued

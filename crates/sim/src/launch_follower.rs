@@ -44,7 +44,7 @@ impl LaunchFollower {
             reported_exit: false,
             reported_closed: false,
             reported_limit: false,
-            reported_full: launch.no_room.is_some(),
+            reported_full: launch.disk_full.is_some(),
             blind_until: (launch.may_be_running() && launch.process() == ProcessFact::Unknown)
                 .then_some(0),
             done: false,

@@ -372,7 +372,7 @@ impl Sim {
     }
 
     fn can_stop(&self, session: &Session, launch: LaunchId, step: StopStep) -> bool {
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
         let key = stop_key(launch, step);
         if owed {
             return !self.world.is_stuck(launch);
@@ -577,7 +577,7 @@ impl Sim {
         launch: LaunchId,
         step: StopStep,
     ) -> Result<Option<SessionCommand>, BrokenLaw> {
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
         if owed {
             if !self.world.holders.contains_key(&launch) {
                 self.world.cancelled_launches.insert(launch);

@@ -190,7 +190,9 @@ fn required_hook(event: &Event) -> Option<RunHookEvent> {
 /// A sealed run attempt never changes. Only its pending effects and the next run attempt may follow.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
-    for (was, is) in before.legs.iter().zip(&after.legs).filter(|(was, _)| was.sealed.is_some()) {
+    for (was, is) in
+        before.attempts.iter().zip(&after.attempts).filter(|(was, _)| was.sealed.is_some())
+    {
         law!(
             was.sealed == is.sealed && was.stopped == is.stopped,
             "the sealed run attempt {} was changed by {}",
@@ -217,7 +219,7 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
 }
 
 fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
-    let (was, is) = (before.attempt(), after.legs.get(before.legs.len() - 1));
+    let (was, is) = (before.attempt(), after.attempts.get(before.attempts.len() - 1));
     let Some(RunStop::Cancelled { .. }) = was.stopped else { return Ok(()) };
     law!(
         is.is_some_and(|is| is.stopped == was.stopped),
@@ -237,13 +239,16 @@ fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
 fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let Event::RunSealed(sealed) = event else { return Ok(()) };
     law!(!before.is_sealed(), "a run attempt is sealed twice");
-    law!(sealed.leg == before.attempt().no, "a run attempt other than the current one is sealed");
+    law!(
+        sealed.attempt == before.attempt().no,
+        "a run attempt other than the current one is sealed"
+    );
     law!(!before.is_live(), "a run is sealed while a session works for it");
     let landed = matches!(before.landing, LandingState::Done(_));
     let ending = sealed.outcome.ending;
     let leg = before.attempt();
     law!(
-        leg.stopped.is_none() || before.stage != RunStage::Land || landed || leg.landing_over,
+        leg.stopped.is_none() || before.stage != RunStage::Land || landed || leg.landing_aborted,
         "a run is sealed as {} while it may be landing",
         ending.as_str()
     );
@@ -301,7 +306,7 @@ fn steps_are_bounded(after: &Run) -> Result<(), BrokenLaw> {
         let counts = usize::from(no >= after.attempt().steps);
         match step {
             LandStep::Merge { .. } => merges += counts,
-            LandStep::Answer { remarks } => {
+            LandStep::Answer { comments: remarks } => {
                 rounds += counts;
                 for remark in remarks {
                     law!(seen.insert(&remark.id), "{} is handled twice", remark.id);
@@ -309,7 +314,7 @@ fn steps_are_bounded(after: &Run) -> Result<(), BrokenLaw> {
             }
         }
     }
-    for remark in &after.remarks_left {
+    for remark in &after.comments_dropped {
         law!(
             seen.insert(&remark.id),
             "{} is dropped, but was handled or dropped before",
@@ -354,7 +359,7 @@ fn questions(session: &Session) -> impl Iterator<Item = &Request> {
 
 /// Answers of users become decisions, but secrets are not kept.
 fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
-    for request in questions(live).filter(|request| request.fate == RequestStatus::Answered) {
+    for request in questions(live).filter(|request| request.status == RequestStatus::Answered) {
         for question in &request.asked.questions {
             let Some(answer) = decided(run, request, question) else {
                 return Err(format!("the answer to {} is not a decision", question.id));

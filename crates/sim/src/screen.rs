@@ -33,7 +33,7 @@ pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
         return spec;
     }
     let mut spec =
-        SessionSpec { afterwards: OnFinish::Park, exit0: ExitZeroPolicy::SaysNothing, ..spec };
+        SessionSpec { on_finish: OnFinish::Park, exit0: ExitZeroPolicy::NotAClaim, ..spec };
     spec.agent.driver = Driver::CodexTerminal;
     spec.agent.carried = Default::default();
     if rng.percent(40) {

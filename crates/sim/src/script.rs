@@ -152,11 +152,11 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
         check_terms: Default::default(),
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
         exit0: rng.pick(&[
-            ExitZeroPolicy::SaysNothing,
-            ExitZeroPolicy::SaysNothing,
-            ExitZeroPolicy::IsDone,
+            ExitZeroPolicy::NotAClaim,
+            ExitZeroPolicy::NotAClaim,
+            ExitZeroPolicy::Completes,
         ]),
-        afterwards: rng.pick(&[OnFinish::Close, OnFinish::Park]),
+        on_finish: rng.pick(&[OnFinish::Close, OnFinish::Park]),
         bounds: bounds(&mut rng, faults),
         budget: budget(&mut modern, faults),
         policy: policy(),
@@ -509,7 +509,11 @@ fn asked(rng: &mut Rng) -> AgentRequest {
     AgentRequest {
         native: format!("q{}", rng.below(3)),
         kind: rng.pick(&[RequestKind::Question, RequestKind::Dialog]),
-        waiting: rng.pick(&[BlockingMode::Blocking, BlockingMode::Blocking, BlockingMode::Beside]),
+        waiting: rng.pick(&[
+            BlockingMode::Blocking,
+            BlockingMode::Blocking,
+            BlockingMode::NonBlocking,
+        ]),
         title: "may I".to_owned(),
         questions: Vec::new(),
         subject: None,

@@ -175,10 +175,10 @@ impl SessionWatch {
             let key = (request.id, request.revision);
             match self.settled_requests.get(&key) {
                 Some(fate) => {
-                    law!(*fate == request.fate, "request {} was settled twice", request.id);
+                    law!(*fate == request.status, "request {} was settled twice", request.id);
                 }
-                None if request.fate != RequestStatus::Open => {
-                    self.settled_requests.insert(key, request.fate);
+                None if request.status != RequestStatus::Open => {
+                    self.settled_requests.insert(key, request.status);
                 }
                 None => {}
             }
@@ -360,12 +360,12 @@ fn outcome_is_justified(event: &Event, before: &Session) -> Result<(), BrokenLaw
             Ok(())
         }
         State::Failed
-        | State::EndedUnclaimed
+        | State::ExitedWithoutClaim
         | State::Disputed
         | State::Working
         | State::Idle
         | State::NeedsInput
-        | State::WrappingUp
+        | State::Finishing
         | State::Rework
         | State::Verifying
         | State::Stalled
@@ -529,19 +529,19 @@ fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Resu
             return Err(format!("{key} is typed without a running launch"));
         };
         let of_it = session.requests.iter().filter(|request| request.launch == launch.id);
-        let open = of_it.clone().filter(|request| request.fate == RequestStatus::Open).count();
-        law!(launch.people == 0, "{key} is typed while a user is at the screen");
+        let open = of_it.clone().filter(|request| request.status == RequestStatus::Open).count();
+        law!(launch.viewers == 0, "{key} is typed while a user is at the screen");
         if message.kind == AgentMessageKind::Answer {
             let asked = of_it.clone().find(|request| Some(request.id) == message.request);
             let newer = of_it.skip_while(|request| Some(request.id) != message.request).skip(1);
             let settled = |request: &Request| {
                 let waits = |m: &AgentMessage| {
-                    m.fate == DeliveryStatus::Queued && m.request == Some(request.id)
+                    m.status == DeliveryStatus::Queued && m.request == Some(request.id)
                 };
-                request.fate != RequestStatus::Open && !session.messages.iter().any(waits)
+                request.status != RequestStatus::Open && !session.messages.iter().any(waits)
             };
             law!(
-                asked.is_some_and(|request| request.fate == RequestStatus::Answered),
+                asked.is_some_and(|request| request.status == RequestStatus::Answered),
                 "{key} answers no open request"
             );
             law!(
@@ -556,7 +556,7 @@ fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Resu
         let in_turn = launch.activity() == Activity::Active && !launch.stream.expected;
         law!(message.kind == AgentMessageKind::Interrupt || !in_turn, "{key} is typed into a turn");
         let typed = message.typed.map(|typed| typed.at.mono_ms);
-        let turned = launch.watch.turned.map(|at| at.mono_ms);
+        let turned = launch.watch.turn_changed_at.map(|at| at.mono_ms);
         law!(!again || turned <= typed, "{key} is sent again, although a turn has started since");
     }
     Ok(())
@@ -564,14 +564,14 @@ fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Resu
 
 /// A deadline, or the end of a turn, settles unconfirmed typed input.
 fn typed_input_settles(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
-    let typed = |m: &&AgentMessage| m.fate == DeliveryStatus::Queued && m.typed.is_some();
+    let typed = |m: &&AgentMessage| m.status == DeliveryStatus::Queued && m.typed.is_some();
     let running = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
     let Some(launch) = session.launches.last().filter(running) else { return Ok(()) };
     for message in session.messages.iter().filter(typed) {
         let pressed =
             effects.iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }));
         // A message on the command line waits for the user to pass startup dialogs.
-        let given = message.typed.is_some_and(|typed| typed.way == TypingState::CommandLine);
+        let given = message.typed.is_some_and(|typed| typed.state == TypingState::CommandLine);
         let in_turn = matches!(launch.activity(), Activity::Active | Activity::Stale);
         let bounded = session.deadline().is_some() || pressed || given || in_turn;
         law!(bounded, "{} was typed, but nothing settles it", message.key);
@@ -606,7 +606,7 @@ fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Res
     for (was, is) in before.messages.iter().zip(&after.messages) {
         law!(was.key == is.key, "a message was lost from the record");
         law!(
-            was.fate == DeliveryStatus::Queued || was.fate == is.fate || refused(&was.key),
+            was.status == DeliveryStatus::Queued || was.status == is.status || refused(&was.key),
             "the message {} was settled twice",
             was.key
         );
@@ -687,7 +687,7 @@ fn turn_errors_are_claims(
 fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
     let sealed = session.attempt().is_sealed();
     law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
-    let queued = session.messages.iter().find(|message| message.fate == DeliveryStatus::Queued);
+    let queued = session.messages.iter().find(|message| message.status == DeliveryStatus::Queued);
     let Some(message) = queued else { return Ok(()) };
     // An idle agent may call tools after its attempt, and is answered.
     let called = message.returned.is_some();

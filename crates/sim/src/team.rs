@@ -200,12 +200,12 @@ fn spec(rng: &mut Rng, name: &str) -> TeamSpec {
 
 fn policy(rng: &mut Rng) -> ManagingPolicy {
     ManagingPolicy {
-        acts: rng.pick(&[3, 6, 12]),
+        actions: rng.pick(&[3, 6, 12]),
         rework: rng.below(3) as u32,
         accept: rng.percent(50),
         nudge_after_ms: rng.pick(&[None, Some(300), Some(4_000)]),
         nudges: rng.below(3) as u32,
-        go_on: rng.percent(70),
+        continue_loop: rng.percent(70),
         finish: rng.percent(70),
         ..ManagingPolicy::default()
     }
@@ -216,8 +216,8 @@ pub(crate) fn template(rng: &mut Rng) -> LoopTemplate {
     let named = |name: &str, proof| LoopRequirement { name: name.to_owned(), proof };
     let word = named("word", LoopProof::Asserted);
     let fast = named("fast", LoopProof::Verified { check: "fast".to_owned() });
-    let attack = named("attack", LoopProof::Adversarial);
-    let evidence = rng.pick(&[vec![word.clone()], vec![fast], vec![word, attack]]);
+    let challenge = named("challenge", LoopProof::Adversarial);
+    let evidence = rng.pick(&[vec![word.clone()], vec![fast], vec![word, challenge]]);
     LoopTemplate {
         name: "round".to_owned(),
         max: 1 + rng.below(4) as u32,
@@ -300,7 +300,7 @@ pub(crate) fn plain_worker(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     spec.name = format!("w{no}");
     spec.agent.driver = Driver::Jsonl;
     spec.agent.carried = Default::default();
-    spec.afterwards = OnFinish::Park;
+    spec.on_finish = OnFinish::Park;
     // An agent without an instruction is not known to be idle.
     spec.instruction = Some("do it".to_owned());
     (spec.adopted, spec.setup) = (None, None);

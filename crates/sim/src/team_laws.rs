@@ -150,8 +150,8 @@ impl TeamWatch {
     /// Checks the team after an event.
     pub fn check_after(&self, event: &Event, task: &Team) -> Result<(), BrokenLaw> {
         if let Some(policy) = &task.spec.policy {
-            let acts = task.policy.acts.len();
-            law!(acts <= policy.acts as usize, "a policy did {acts} things after {event:?}");
+            let acts = task.policy.actions.len();
+            law!(acts <= policy.actions as usize, "a policy did {acts} things after {event:?}");
         }
         Ok(())
     }
@@ -220,7 +220,9 @@ impl TeamWatch {
                 self.set(e.no, TrackedStatus::Dead)?;
                 self.change(e.no, |noted| noted.dead_lettered_by = e.by.clone());
             }
-            Event::UndeliveredReported(e) => self.record_loss_report(task, &e.messages, &e.told)?,
+            Event::UndeliveredReported(e) => {
+                self.record_loss_report(task, &e.messages, &e.reports)?
+            }
             Event::MessageRequeued(e) => {
                 let noted = self.tracked(e.no)?;
                 let laid_aside =
@@ -324,7 +326,7 @@ impl TeamWatch {
         let Some(lease) = noted.status.lease() else {
             return Err(format!("message {no} is {}, but is requeued", noted.status.as_str()));
         };
-        match &lease.way {
+        match &lease.delivery {
             DeliveryMode::Pull => {
                 let over = lease.until_ms.is_some_and(|until| until <= at.mono_ms);
                 law!(
@@ -336,7 +338,7 @@ impl TeamWatch {
             DeliveryMode::Push { session, key, turns } => {
                 let session = look(*session);
                 let sent = session.and_then(|session| {
-                    session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.fate)
+                    session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.status)
                 });
                 let never_had = match sent {
                     Some(DeliveryStatus::Undeliverable { .. }) => true,
@@ -493,7 +495,7 @@ impl TeamWatch {
                     "message {} starts a second iteration",
                     e.message
                 );
-                let missing = task.looped.as_ref().map(|looped| looped.missing_evidence());
+                let missing = task.loop_state.as_ref().map(|looped| looped.missing_evidence());
                 let shown = missing.as_ref().is_some_and(Vec::is_empty);
                 law!(shown, "iteration {} starts, but {missing:?} is missing", e.to);
                 let round =
@@ -669,11 +671,11 @@ impl TeamWatch {
     fn no_message_is_lost(&self, task: &Team) -> Result<(), BrokenLaw> {
         for message in &task.messages {
             let noted = self.tracked(message.no)?;
-            let (word, is) = (message.standing.as_str(), noted.status.as_str());
+            let (word, is) = (message.status.as_str(), noted.status.as_str());
             law!(word == is, "message {} is {word}, but its events say {is}", message.no);
             let to = message.to.name();
             law!(noted.to == to, "message {} is for {to}, not for {}", message.no, noted.to);
-            let reason = match &message.standing {
+            let reason = match &message.status {
                 MessageStatus::Dead { reason } => Some(reason),
                 MessageStatus::Cancelled { because } => Some(because),
                 MessageStatus::Stored
@@ -749,7 +751,7 @@ fn was_read<'s>(
     e: &MessageAccepted,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Result<(), BrokenLaw> {
-    let DeliveryMode::Push { session, key, turns } = &e.lease.way else { return Ok(()) };
+    let DeliveryMode::Push { session, key, turns } = &e.lease.delivery else { return Ok(()) };
     let Some(session) = look(*session) else { return Ok(()) };
     let sent = session.messages.iter().find(|sent| sent.key == *key);
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
@@ -785,7 +787,7 @@ fn failed_starts(session: &Session) -> usize {
         let mut launches = session.launches.iter().filter(|launch| launch.attempt == attempt.no);
         attempt.claim.is_some()
             || attempt.last_turn.is_some()
-            || launches.any(|launch| launch.watch.turned.is_some())
+            || launches.any(|launch| launch.watch.turn_changed_at.is_some())
     };
     let by_user = |attempt: &Attempt| {
         attempt.superseded || attempt.cancelled.is_some() || !attempt.resolutions.is_empty()

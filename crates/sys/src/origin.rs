@@ -35,7 +35,7 @@ pub const HELPER: &str = "helper";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary {
     /// The directories that contain the holders' directories.
-    pub held: Vec<PathBuf>,
+    pub holder_dirs: Vec<PathBuf>,
     /// The file that the home's daemon has locked.
     pub lock: PathBuf,
     /// The launches of this boot whose processes may live: see [`LaunchRegister`].
@@ -128,7 +128,8 @@ impl Boundary {
             if key == HELPER {
                 return Ok(ProcessOrigin::Helper);
             }
-            if register.has(&key) || self.held.iter().any(|place| place.join(&key).exists()) {
+            if register.has(&key) || self.holder_dirs.iter().any(|place| place.join(&key).exists())
+            {
                 return Ok(ProcessOrigin::Marked { key });
             }
         }
@@ -147,7 +148,8 @@ impl Boundary {
 
     fn is_holder_dir(&self, dir: &Path) -> bool {
         let parent = dir.parent();
-        parent.is_some_and(|parent| self.held.iter().any(|place| is_same_file(parent, place)))
+        parent
+            .is_some_and(|parent| self.holder_dirs.iter().any(|place| is_same_file(parent, place)))
     }
 }
 
@@ -258,7 +260,7 @@ mod tests {
 
     fn boundary(root: &Path) -> Boundary {
         Boundary {
-            held: vec![root.join("launches"), root.join("checks")],
+            holder_dirs: vec![root.join("launches"), root.join("checks")],
             lock: root.join("lock"),
             register: root.join("register"),
             pinning: Pinning::Best,

@@ -79,7 +79,7 @@ pub(super) const CAST: &[CastMember] = &[
         story: "will exit with 0 without a report",
         gate: DemoGate::First,
         script: CastScript::Sample("exit0_silent"),
-        state: "ended_unclaimed",
+        state: "exited_without_claim",
         cause: None,
         signal: None,
     },

@@ -64,7 +64,7 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
 
 fn wait(stage: &DemoEnv, what: &str, accept: impl Fn(&Value) -> bool) -> Result<Value> {
     let show = ["team", "show", NAME, "--json"].map(str::to_owned);
-    stage.wait_until(what, || Ok(stage.json(&show)?["task"].clone()), accept)
+    stage.wait_until(what, || Ok(stage.json(&show)?["team"].clone()), accept)
 }
 
 fn session<'t>(task: &'t Value, name: &str) -> Result<&'t str> {

@@ -129,7 +129,7 @@ fn merge_batch(stage: &DemoEnv, model: &ModelServer, gate: &Path) -> Result<()> 
 /// Verifies that the run succeeded by its check, everything is merged, and each question was asked and answered
 /// once.
 fn check(row: &Value, graph: &Value, model: &ModelServer) -> Result<()> {
-    ensure!(row["state"] == "succeeded" && row["proved"] == true, "the run is {row}");
+    ensure!(row["state"] == "succeeded" && row["verified"] == true, "the run is {row}");
     ensure!(row["landing"]["merged"] == true, "the run has not landed: {row}");
     let tasks = graph["tasks"].as_array().context("the graph has no tasks")?;
     let of = |id: &str| tasks.iter().find(|task| task["id"] == id).context("a task is missing");

@@ -233,7 +233,7 @@ fn codex_event_kind(text: &str) -> Option<String> {
     let kind = match message["method"].as_str()? {
         "turn/started" => "turn.started",
         "turn/completed" => "turn.ended",
-        "thread/tokenUsage/updated" => "usage.told",
+        "thread/tokenUsage/updated" => "usage.reported",
         "item/commandExecution/requestApproval" => "request.opened",
         "item/tool/call" => "claim.made",
         _ => return None,

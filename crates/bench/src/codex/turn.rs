@@ -99,7 +99,7 @@ fn supervised_turn(scene: &CodexBenchEnv<'_>, n: usize) -> Result<SupervisedTimi
     follower.wait()?;
     ensure!(ended, "the event stream ended before the turn");
     // Wait until the process tree is gone, so that the next job has the machine to itself.
-    happenings.wait_for("tree.gone", 1)?;
+    happenings.wait_for("process_tree.reaped", 1)?;
     scene.assert_all_in_state("completed", n + 1)?;
     Ok(SupervisedTiming { spawn, took })
 }

@@ -37,7 +37,7 @@ pub(super) fn request(body: &Value) -> String {
 }
 
 fn request_prefix(task: &str) -> String {
-    format!("POST /v1/tasks/{task}/do")
+    format!("POST /v1/teams/{task}/do")
 }
 
 impl MessageSenders {

@@ -9,7 +9,7 @@ use crate::value::{ConfigValue, invalid, text};
 
 /// The placeholders that may appear in double braces.
 pub const PLACEHOLDERS: [&str; 9] =
-    ["task", "goal", "base", "ended", "files", "remarks", "plan", "faults", "failed"];
+    ["task", "goal", "base", "ended", "files", "comments", "plan", "faults", "failed"];
 
 /// Maximum length of a prompt.
 const MAX_PROMPT: usize = 64 << 10;

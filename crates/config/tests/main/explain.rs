@@ -110,7 +110,7 @@ fn the_listing_follows_the_table() {
     prompts.repair = null  default
     prompts.resume = null  default
     prompts.merge = null  default
-    prompts.remarks = null  default
+    prompts.review_comments = null  default
     worktree.enabled = null  default
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
@@ -136,7 +136,7 @@ fn the_listing_follows_the_table() {
     hooks.session.completed = null  default
     hooks.session.succeeded = null  default
     hooks.session.failed = null  default
-    hooks.session.ended_unclaimed = null  default
+    hooks.session.exited_without_claim = null  default
     hooks.session.stopped = null  default
     hooks.session.disputed = null  default
     hooks.session.cancelled = null  default

@@ -57,7 +57,7 @@ fn prices_and_prompts_are_read_strictly() {
     assert_eq!(millionths(&resolved.prices.input), Some(1_250_000));
     assert_eq!(millionths(&resolved.prices.output), Some(10_000_000));
     assert_snapshot!(problems("prices.input = -1"), @r#"invalid value for "prices.input" at provost.toml:1:16; "-1" is not a price: expected a non-negative number with at most six decimal places"#);
-    assert_snapshot!(problems("prompts.work = \"{{task}} {{taks}}\""), @r#"invalid value for "prompts.work" at provost.toml:1:16; unknown placeholder "taks", expected "task", "goal", "base", "ended", "files", "remarks", "plan", "faults" or "failed""#);
+    assert_snapshot!(problems("prompts.work = \"{{task}} {{taks}}\""), @r#"invalid value for "prompts.work" at provost.toml:1:16; unknown placeholder "taks", expected "task", "goal", "base", "ended", "files", "comments", "plan", "faults" or "failed""#);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn scalar_keys_have_unique_variables() {
             "loops.*.tokens",
             "loops.*.tools",
             "loops.*.evidence.*",
-            "policies.*.acts",
+            "policies.*.actions",
             "policies.*.check",
             "policies.*.rework",
             "policies.*.rework_text",
@@ -75,7 +75,7 @@ fn scalar_keys_have_unique_variables() {
             "policies.*.nudge_after",
             "policies.*.nudges",
             "policies.*.nudge_text",
-            "policies.*.go_on",
+            "policies.*.continue_loop",
             "policies.*.finish",
             "environment.allow"
         ]

@@ -27,7 +27,7 @@ words!(
         Working = "working",
         Idle = "idle",
         NeedsInput = "needs_input",
-        WrappingUp = "wrapping_up",
+        Finishing = "finishing",
         Rework = "rework",
         Verifying = "verifying",
         Stalled = "stalled",
@@ -36,7 +36,7 @@ words!(
         Completed = "completed",
         Accepted = "accepted",
         Failed = "failed",
-        EndedUnclaimed = "ended_unclaimed",
+        ExitedWithoutClaim = "exited_without_claim",
         Stopped = "stopped",
         Disputed = "disputed",
         Cancelled = "cancelled",
@@ -51,7 +51,7 @@ impl State {
             State::Working
             | State::Idle
             | State::NeedsInput
-            | State::WrappingUp
+            | State::Finishing
             | State::Rework
             | State::Verifying
             | State::Stalled
@@ -60,7 +60,7 @@ impl State {
             | State::Completed
             | State::Accepted
             | State::Failed
-            | State::EndedUnclaimed
+            | State::ExitedWithoutClaim
             | State::Stopped
             | State::Disputed
             | State::Cancelled
@@ -91,7 +91,7 @@ words!(
         ReapLeftoverPid = "reap_leftover_pid",
         ExitCodeUnobserved = "exit_code_unobserved",
         LastSaidWorking = "last_said_working",
-        QuestionOvertaken = "question_overtaken",
+        QuestionSuperseded = "question_superseded",
         OpenQuestion = "open_question",
         AnswerResumes = "answer_resumes",
         ExitMismatch = "exit_mismatch",
@@ -109,7 +109,7 @@ words!(
         OutputLost = "output_lost",
         OversizedOutput = "oversized_output",
         Leftovers = "leftovers",
-        NotVerifiedGone = "not_verified_gone",
+        ProcessesMayRemain = "processes_may_remain",
         Retrying = "retrying",
         LateClaim = "late_claim",
         Limited = "limited",
@@ -117,12 +117,12 @@ words!(
         OffBranch = "off_branch",
         LeftOut = "left_out",
         ChecksTouched = "checks_touched",
-        NoRoom = "no_room",
-        SettledOtherwise = "settled_otherwise",
+        DiskFull = "disk_full",
+        AnswerOverridden = "answer_overridden",
         Suspended = "suspended",
         Adopted = "adopted",
         Interrupted = "interrupted",
-        TurnsUnseen = "turns_unseen",
+        TurnsUnobservable = "turns_unobservable",
         RecordForged = "record_forged",
         ReportsRefused = "reports_refused",
         Starting = "starting",

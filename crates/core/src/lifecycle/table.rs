@@ -47,7 +47,7 @@ fn judge_running(
     use Verification as V;
     let moving = activity == Activity::Active;
     match (claim, verification) {
-        (ClaimKind::Completed, _) if moving => Judgement::new(State::WrappingUp, Rule::L1),
+        (ClaimKind::Completed, _) if moving => Judgement::new(State::Finishing, Rule::L1),
         (ClaimKind::Completed, V::Passed(_)) => {
             Judgement::new(State::Succeeded, Rule::L2).with([Flag::CloseOrPark])
         }
@@ -55,7 +55,7 @@ fn judge_running(
         (ClaimKind::Completed, V::None) => {
             Judgement::new(State::Completed, Rule::L4).with([Flag::Unverified, Flag::CloseOrPark])
         }
-        (ClaimKind::Failed, _) if moving => Judgement::new(State::WrappingUp, Rule::L5),
+        (ClaimKind::Failed, _) if moving => Judgement::new(State::Finishing, Rule::L5),
         (ClaimKind::Failed, V::Passed(_)) => {
             Judgement::new(State::Disputed, Rule::L6).with([Flag::ClaimVsVerdict])
         }
@@ -63,7 +63,7 @@ fn judge_running(
             .because(Cause::SelfReported)
             .with([Flag::CloseOrPark]),
         (ClaimKind::NeedsInput, _) if moving => {
-            Judgement::new(State::Working, Rule::L8).with([Flag::QuestionOvertaken])
+            Judgement::new(State::Working, Rule::L8).with([Flag::QuestionSuperseded])
         }
         (ClaimKind::NeedsInput, _) => {
             Judgement::new(State::NeedsInput, Rule::L9).with(check_flag(verification))
@@ -141,12 +141,12 @@ fn judge_ended_unclaimed(
             Judgement::new(State::Disputed, Rule::X11).with([Flag::CrashVsVerdict])
         }
         (ExitKind::Cleanly, V::Passed(_)) => {
-            Judgement::new(State::EndedUnclaimed, Rule::X12).with([Flag::ChecksPassed])
+            Judgement::new(State::ExitedWithoutClaim, Rule::X12).with([Flag::ChecksPassed])
         }
         (ExitKind::Cleanly, V::Failed(_)) => Judgement::new(State::Failed, Rule::X13)
             .because(Cause::Verification)
             .with([Flag::Unclaimed]),
-        (ExitKind::Cleanly, V::None) => Judgement::new(State::EndedUnclaimed, Rule::X14)
+        (ExitKind::Cleanly, V::None) => Judgement::new(State::ExitedWithoutClaim, Rule::X14)
             .with((claim == ClaimKind::Working).then_some(Flag::LastSaidWorking)),
     }
 }

@@ -200,7 +200,7 @@ impl Run {
             (None, LandingState::Open | LandingState::Requested(_)) => return None,
         };
         let outcome = RunAttemptOutcome { ending, cause, detail, head: self.head.clone(), at: now };
-        Some(RunStep::Event(RunSealed { leg: leg.no, outcome }.into()))
+        Some(RunStep::Event(RunSealed { attempt: leg.no, outcome }.into()))
     }
 
     /// Only a proof for the final tree of the run makes `succeeded`.
@@ -258,7 +258,7 @@ impl Run {
         }
         let before = self.sessions.last().filter(|one| one.stage == RunStage::Work)?;
         let session = (around.session)(before.id)?;
-        let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
+        let ended = self.attempts.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
         let text = self.resume_prompt(None, &ended.describe());
         let instruction = ResumeInstruction { key: format!("leg-{}", self.attempt().no), text };
         self.resume_session(session, around, 1, instruction)
@@ -308,7 +308,7 @@ impl Run {
                 let cause = if budget { RunFailureCause::Budget } else { RunFailureCause::Landing };
                 return Some(stop_run(cause, describe_end(end)));
             }
-            if let Some(reason) = &self.headless {
+            if let Some(reason) = &self.commit_failure {
                 return Some(stop_run(RunFailureCause::Landing, reason.clone()));
             }
             // The leftover changes are being committed, so the head is still to come.
@@ -344,7 +344,7 @@ impl Run {
         }
         let owner = match step {
             LandStep::Merge { .. } => None,
-            LandStep::Answer { remarks } => {
+            LandStep::Answer { comments: remarks } => {
                 // A worktree without the newest work of other tasks or of a reviewer would lose it.
                 let owner = self.owner().filter(|one| self.has_newest_work(one));
                 let owner = owner.and_then(|one| (around.session)(one.id));
@@ -369,7 +369,7 @@ impl Run {
     /// landing.
     fn end_watch(&self) -> Option<RunStep> {
         let LandingState::Requested(pull) = &self.landing else { return None };
-        let PullRequestState { standing, checks, .. } = pull.seen.as_ref()?;
+        let PullRequestState { status: standing, checks, .. } = pull.seen.as_ref()?;
         let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
         let landed = |merged| RunStep::Event(WorkLanded { branch, commit, merged }.into());
         match (standing, checks) {
@@ -435,7 +435,7 @@ impl Run {
 
     fn conclude_work(&self, end: &SessionEnd) -> Option<RunStep> {
         let from = &self.spec.target.base;
-        Some(match self.work_result(end, self.headless.as_deref(), from)? {
+        Some(match self.work_result(end, self.commit_failure.as_deref(), from)? {
             Ok(()) => enter_stage(self.next_stage(self.stage)),
             Err(why) => stop_run(RunFailureCause::Work, why),
         })
@@ -447,7 +447,7 @@ impl Run {
         cycle: u32,
         around: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
-        match self.review_result(self.stage, end, cycle, self.headless.as_deref())? {
+        match self.review_result(self.stage, end, cycle, self.commit_failure.as_deref())? {
             Err(why) => Some(stop_run(RunFailureCause::Review, why)),
             Ok(ReviewProgress::Done) => Some(enter_stage(self.next_stage(self.stage))),
             Ok(ReviewProgress::Repeat) => match self.used_up() {

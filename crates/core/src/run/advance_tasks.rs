@@ -37,7 +37,7 @@ impl Run {
     pub(super) fn worktree_moves(&self) -> impl Iterator<Item = (&PlanTask, &WorktreeMove)> {
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks);
         tasks.filter_map(|(plan, task)| match &task.phase {
-            TaskPhase::Bringing(errand) => Some((plan, errand)),
+            TaskPhase::PreparingWorktree(errand) => Some((plan, errand)),
             TaskPhase::Waiting
             | TaskPhase::Working { .. }
             | TaskPhase::Queued
@@ -76,7 +76,7 @@ impl Run {
         around: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         match &task.phase {
-            TaskPhase::Bringing(errand) if errand.done => {
+            TaskPhase::PreparingWorktree(errand) if errand.done => {
                 Some(self.resume_conversation(plan, task, errand, around))
             }
             TaskPhase::Working { session, stage, cycle } => {
@@ -84,7 +84,7 @@ impl Run {
                 self.conclude_task(plan, task, *stage, *cycle, end, around)
             }
             TaskPhase::Waiting
-            | TaskPhase::Bringing(_)
+            | TaskPhase::PreparingWorktree(_)
             | TaskPhase::Queued
             | TaskPhase::Merged
             | TaskPhase::Failed { .. } => None,
@@ -170,7 +170,7 @@ impl Run {
             }
             Some(_) => None,
             None => {
-                let (task, no) = (plan.id.clone(), graph.errands + 1);
+                let (task, no) = (plan.id.clone(), graph.worktree_moves + 1);
                 Some(RunStep::Event(WorktreeMoveRequested { task, no, session, to }.into()))
             }
         }
@@ -186,7 +186,7 @@ impl Run {
     ) -> Option<(SessionId, Option<crate::verdict::Snapshot>)> {
         let left = task.handed_over.as_ref().map(|(from, _)| *from);
         let worker = task.worker.filter(|worker| Some(*worker) != left);
-        if let (Some(_), Some(worker)) = (&task.again, worker) {
+        if let (Some(_), Some(worker)) = (&task.interrupted, worker) {
             return Some((worker, None));
         }
         if let (Some(why), Some(worker)) = (&task.returned, worker) {
@@ -213,7 +213,7 @@ impl Run {
         if end.cause == Some(lifecycle::Cause::Budget) {
             return Some(stop_run(RunFailureCause::Budget, describe_end(end)));
         }
-        let headless = task.headless.as_deref();
+        let headless = task.commit_failure.as_deref();
         if stage == RunStage::TaskReview {
             return match self.review_result(stage, end, cycle, headless)? {
                 // A session that ended well without a result would produce none in a retry either.
@@ -303,7 +303,7 @@ impl Run {
         let batch = queue.batch.as_ref()?;
         match queue.next() {
             QueueStep::Idle | QueueStep::Merge | QueueStep::Integrate(_) => None,
-            QueueStep::Prove(_) if queue.stumbles >= MAX_INCONCLUSIVE => {
+            QueueStep::Prove(_) if queue.inconclusive_checks >= MAX_INCONCLUSIVE => {
                 let detail = format!("checks were inconclusive {MAX_INCONCLUSIVE} times in a row");
                 Some(stop_run(RunFailureCause::Queue, detail))
             }
@@ -389,7 +389,7 @@ impl Run {
         let failed = graph.tasks().filter_map(|(plan, task)| match &task.phase {
             TaskPhase::Failed { detail } => Some(format!("{}: {detail}", plan.id)),
             TaskPhase::Waiting
-            | TaskPhase::Bringing(_)
+            | TaskPhase::PreparingWorktree(_)
             | TaskPhase::Working { .. }
             | TaskPhase::Queued
             | TaskPhase::Merged => None,

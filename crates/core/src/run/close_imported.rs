@@ -37,13 +37,17 @@ impl Run {
         let seal = || {
             let (ending, detail, head) = (RunEnding::Cancelled, because(), self.head.clone());
             let outcome = RunAttemptOutcome { ending, cause: None, detail, head, at: now };
-            (!self.is_sealed()).then(|| RunSealed { leg: leg.no, outcome }.into())
+            (!self.is_sealed()).then(|| RunSealed { attempt: leg.no, outcome }.into())
         };
-        let unwritten = || self.legs.iter().find(|leg| leg.sealed.is_some() && !leg.card);
+        let unwritten =
+            || self.attempts.iter().find(|leg| leg.sealed.is_some() && !leg.report_written);
         stop.or_else(seal).or_else(|| self.hooks.first().map(|hook| skip_hook(hook, now))).or_else(
             || {
                 let leg = unwritten()?.no;
-                Some(RunReportWritten { leg, failure: Some(because()), changed: None }.into())
+                Some(
+                    RunReportWritten { attempt: leg, failure: Some(because()), changed: None }
+                        .into(),
+                )
             },
         )
     }

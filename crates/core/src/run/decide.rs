@@ -115,12 +115,12 @@ pub enum RunCommand {
         merged: bool,
     },
     LandingFailed {
-        leg: u32,
+        attempt: u32,
         reason: String,
     },
     /// Nothing is landing any more, and it has not landed.
     LandingAborted {
-        leg: u32,
+        attempt: u32,
         pull: Option<PullRequest>,
     },
     HookFinished {
@@ -128,7 +128,7 @@ pub enum RunCommand {
         end: HookEnd,
     },
     ReportWritten {
-        leg: u32,
+        attempt: u32,
         failure: Option<String>,
         changed: Option<Vec<String>>,
     },
@@ -247,7 +247,7 @@ impl Run {
                 event_if_new(new, PullRequestOpened { number, url, commit })
             }
             RunCommand::PullRequestObserved { look, state, remarks }
-                if open && (look == self.looks || bug!(LateLookTaken)) =>
+                if open && (look == self.pull_request_changes || bug!(LateLookTaken)) =>
             {
                 self.observe_pull_request(state, &remarks)
             }
@@ -257,11 +257,14 @@ impl Run {
                 let new = !self.is_sealed() && self.is_landing();
                 event_if_new(new, WorkLanded { branch, commit, merged })
             }
-            RunCommand::LandingAborted { leg, pull } => {
-                let current = self.attempt().no == leg && !self.attempt().landing_over;
-                event_if_new(current && !open && !self.is_sealed(), LandingAborted { leg, pull })
+            RunCommand::LandingAborted { attempt: leg, pull } => {
+                let current = self.attempt().no == leg && !self.attempt().landing_aborted;
+                event_if_new(
+                    current && !open && !self.is_sealed(),
+                    LandingAborted { attempt: leg, pull },
+                )
             }
-            RunCommand::LandingFailed { leg, reason } => {
+            RunCommand::LandingFailed { attempt: leg, reason } => {
                 let current = (open || bug!(RunCancelOverwritten)) && self.attempt().no == leg;
                 event_if_new(current && self.is_landing(), LandingFailed { reason })
             }
@@ -269,9 +272,12 @@ impl Run {
                 let owed = self.hooks.iter().any(|hook| hook.key == key);
                 event_if_new(owed, HookFinished { key, end })
             }
-            RunCommand::ReportWritten { leg, failure, changed } => {
-                let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
-                event_if_new(owed, RunReportWritten { leg, failure, changed })
+            RunCommand::ReportWritten { attempt: leg, failure, changed } => {
+                let owed = self
+                    .attempts
+                    .iter()
+                    .any(|l| l.no == leg && l.sealed.is_some() && !l.report_written);
+                event_if_new(owed, RunReportWritten { attempt: leg, failure, changed })
             }
             RunCommand::RecordForged { effect, moved_to } => {
                 event_if_new(true, RecordForged { effect, moved_to })
@@ -367,16 +373,16 @@ impl Run {
             return Err(RunRejection::NothingNew);
         }
         // A merged or closed pull request takes no more changes.
-        let open = state.standing == PullRequestStatus::Open;
+        let open = state.status == PullRequestStatus::Open;
         let mut events = vec![Event::from(PullRequestObserved { state })];
         match (new.is_empty(), open && self.comment_rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
                 let remarks = new.into_iter().take(MAX_COMMENTS).collect();
-                let step = Box::new(LandStep::Answer { remarks });
+                let step = Box::new(LandStep::Answer { comments: remarks });
                 events.push(LandStepAdded { step }.into());
             }
-            (false, false) => events.push(ReviewCommentsDropped { remarks: new }.into()),
+            (false, false) => events.push(ReviewCommentsDropped { comments: new }.into()),
         }
         Ok(events)
     }
@@ -403,7 +409,7 @@ impl Run {
                     return Err(RunRejection::BudgetUsedUp(used));
                 }
                 let leg = self.attempt().no + 1;
-                Ok(vec![RunResumed { leg, stage: self.stage }.into()])
+                Ok(vec![RunResumed { attempt: leg, stage: self.stage }.into()])
             }
         }
     }

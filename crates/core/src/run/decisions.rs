@@ -16,7 +16,7 @@ impl Run {
     /// Records a user's answer as a decision of the run.
     pub(super) fn record_decision(&self, session: &Session) -> Option<RunStep> {
         let answered = session.requests.iter().filter(|request| {
-            request.asked.kind == RequestKind::Question && request.fate == RequestStatus::Answered
+            request.asked.kind == RequestKind::Question && request.status == RequestStatus::Answered
         });
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
@@ -73,7 +73,7 @@ impl Run {
         if session.attempt().shown != State::Working {
             return None;
         }
-        let told = self.session(session.id)?.told;
+        let told = self.session(session.id)?.decisions_known;
         let known = |key: &str| session.messages.iter().any(|message| message.key == key);
         let decisions = self.decisions.iter().enumerate().skip(told);
         let (key, decision) = decisions

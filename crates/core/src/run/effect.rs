@@ -24,34 +24,34 @@ pub enum RunEffect {
     },
     /// Merge the waiting tasks, up to the batch size.
     MergeBatch {
-        leg: u32,
+        attempt: u32,
         batch: u32,
     },
     /// Fast-forward the run's branch over the first `len` links of the batch.
     Integrate {
-        leg: u32,
+        attempt: u32,
         batch: u32,
         len: usize,
     },
     /// Land the newest work at its target. Keyed by the number of steps so far: each step makes a
     /// new effect.
     Land {
-        leg: u32,
+        attempt: u32,
         step: usize,
     },
     /// Query the pull request until it changes.
     WatchPullRequest {
-        leg: u32,
-        look: u32,
+        attempt: u32,
+        change: u32,
     },
     /// Find out whether the work had landed. Nothing more may land.
     CheckLanded {
-        leg: u32,
+        attempt: u32,
     },
     RunHook(RunHookKey),
     /// Write the report of a sealed outcome.
     WriteReport {
-        leg: u32,
+        attempt: u32,
     },
 }
 
@@ -61,13 +61,17 @@ impl RunEffect {
         match self {
             RunEffect::CommitLeftovers(session) => format!("head-{session}"),
             RunEffect::MoveWorktree { no } => format!("bring-{no}"),
-            RunEffect::MergeBatch { leg, batch } => format!("merge-{leg}-{batch}"),
-            RunEffect::Integrate { leg, batch, len } => format!("integrate-{leg}-{batch}-{len}"),
-            RunEffect::Land { leg, step } => format!("land-{leg}-{step}"),
-            RunEffect::WatchPullRequest { leg, look } => format!("pull-{leg}-{look}"),
-            RunEffect::CheckLanded { leg } => format!("landed-{leg}"),
+            RunEffect::MergeBatch { attempt: leg, batch } => format!("merge-{leg}-{batch}"),
+            RunEffect::Integrate { attempt: leg, batch, len } => {
+                format!("integrate-{leg}-{batch}-{len}")
+            }
+            RunEffect::Land { attempt: leg, step } => format!("land-{leg}-{step}"),
+            RunEffect::WatchPullRequest { attempt: leg, change: look } => {
+                format!("pull-{leg}-{look}")
+            }
+            RunEffect::CheckLanded { attempt: leg } => format!("landed-{leg}"),
             RunEffect::RunHook(key) => format!("h{}-{}", key.no, key.event),
-            RunEffect::WriteReport { leg } => format!("card-{leg}"),
+            RunEffect::WriteReport { attempt: leg } => format!("card-{leg}"),
         }
     }
 
@@ -117,11 +121,13 @@ impl Run {
             owed.extend(self.landing_effect());
         }
         owed.extend(
-            self.is_stopped_landing().then_some(RunEffect::CheckLanded { leg: self.attempt().no }),
+            self.is_stopped_landing()
+                .then_some(RunEffect::CheckLanded { attempt: self.attempt().no }),
         );
         owed.extend(self.hooks.iter().map(|hook| RunEffect::RunHook(hook.key)));
-        let unwritten = self.legs.iter().filter(|leg| leg.sealed.is_some() && !leg.card);
-        owed.extend(unwritten.map(|leg| RunEffect::WriteReport { leg: leg.no }));
+        let unwritten =
+            self.attempts.iter().filter(|leg| leg.sealed.is_some() && !leg.report_written);
+        owed.extend(unwritten.map(|leg| RunEffect::WriteReport { attempt: leg.no }));
         owed
     }
 
@@ -131,9 +137,11 @@ impl Run {
         let queue = self.graph.as_ref().map(|graph| &graph.queue);
         let leg = self.attempt().no;
         let queued = queue.and_then(|queue| match queue.next() {
-            QueueStep::Merge => Some(RunEffect::MergeBatch { leg, batch: queue.batches + 1 }),
+            QueueStep::Merge => {
+                Some(RunEffect::MergeBatch { attempt: leg, batch: queue.batches + 1 })
+            }
             QueueStep::Integrate(len) => {
-                Some(RunEffect::Integrate { leg, batch: queue.batch.as_ref()?.no, len })
+                Some(RunEffect::Integrate { attempt: leg, batch: queue.batch.as_ref()?.no, len })
             }
             QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => None,
         });
@@ -145,11 +153,11 @@ impl Run {
         if self.stage != RunStage::Land || busy {
             return None;
         }
-        let (leg, step, look) = (self.attempt().no, self.steps.len(), self.looks);
+        let (leg, step, look) = (self.attempt().no, self.steps.len(), self.pull_request_changes);
         match self.landing_need()? {
             LandingNeed::Session(..) | LandingNeed::Approval => None,
-            LandingNeed::Land => Some(RunEffect::Land { leg, step }),
-            LandingNeed::Watch => Some(RunEffect::WatchPullRequest { leg, look }),
+            LandingNeed::Land => Some(RunEffect::Land { attempt: leg, step }),
+            LandingNeed::Watch => Some(RunEffect::WatchPullRequest { attempt: leg, change: look }),
         }
     }
 
@@ -157,7 +165,7 @@ impl Run {
     pub(super) fn is_stopped_landing(&self) -> bool {
         let leg = self.attempt();
         let open = !matches!(self.landing, LandingState::Done(_));
-        let stopped = leg.stopped.is_some() && leg.sealed.is_none() && !leg.landing_over;
+        let stopped = leg.stopped.is_some() && leg.sealed.is_none() && !leg.landing_aborted;
         stopped && open && self.stage == RunStage::Land && !self.is_live()
     }
 
@@ -165,9 +173,9 @@ impl Run {
     pub(super) fn uncommitted_sessions(&self) -> impl Iterator<Item = &RunSession> {
         // A session that only checks a merge leaves nothing, even if the operator accepts it.
         let own = self.current().filter(|one| one.stage != RunStage::Tasks);
-        let own = if self.headless.is_none() { own } else { None };
+        let own = if self.commit_failure.is_none() { own } else { None };
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks).map(|(_, task)| task);
-        let known = tasks.filter(|task| task.headless.is_none());
+        let known = tasks.filter(|task| task.commit_failure.is_none());
         let of_tasks = known.filter_map(|task| self.session(task.session()?));
         own.into_iter().chain(of_tasks).filter(|session| self.is_uncommitted(session))
     }

@@ -35,12 +35,12 @@ events! {
     /// A session of the run was sealed, in the same commit.
     SessionEnded = "run.session_ended", 1 { session: SessionId, end: Box<SessionEnd> }
     /// An agent of the run waits for the user.
-    RequestObserved = "run.question_seen", 1 { request: RequestId, revision: u32 }
+    RequestObserved = "run.request_observed", 1 { request: RequestId, revision: u32 }
     DecisionMade = "run.decision_made", 1 { decision: RunDecision }
     /// The run has a plan: an agent's, or the one it was opened with.
     PlanMade = "run.plan_made", 1 { plan: Box<Plan> }
     /// An agent's result is not a valid plan, or not a valid review of one.
-    PlanInvalid = "run.plan_faulty", 1 { session: SessionId, faults: Vec<String> }
+    PlanInvalid = "run.plan_invalid", 1 { session: SessionId, faults: Vec<String> }
     /// A review accepted the plan, with its edits applied.
     PlanReviewed = "run.plan_reviewed", 1 { plan: Box<Plan>, edits: usize, reason: String }
     PlanApproved = "run.plan_approved", 1 {
@@ -49,13 +49,13 @@ events! {
         commands: Vec<String>,
     }
     /// The worktree of a conversation is to be moved to the commit where a task begins.
-    WorktreeMoveRequested = "run.errand_owed", 1 {
+    WorktreeMoveRequested = "run.worktree_move_requested", 1 {
         task: TaskId,
         no: u32,
         session: SessionId,
         to: Option<Snapshot>,
     }
-    WorktreeMoved = "run.errand_done", 1 { task: TaskId, no: u32 }
+    WorktreeMoved = "run.worktree_moved", 1 { task: TaskId, no: u32 }
     /// A conversation cannot be resumed, so that another session takes over the task.
     HandedOver = "run.handed_over", 1 { task: TaskId, from: SessionId, reason: String }
     /// The work of a task failed and is retried: by the same agent, or by another one from the
@@ -80,48 +80,48 @@ events! {
     }
     /// The first `len` links of the batch need no check: their tree is proved, or there are no
     /// checks.
-    BatchVerified = "run.prefix_proved", 1 { batch: u32, len: usize }
+    BatchVerified = "run.batch_verified", 1 { batch: u32, len: usize }
     /// The run's branch contains the first `len` links of the batch.
     Integrated = "run.integrated", 1 { batch: u32, len: usize, head: Snapshot }
     /// The changes left by an editing session were committed, because no check had committed them.
-    CommitRecorded = "run.head_taken", 1 {
+    CommitRecorded = "run.commit_recorded", 1 {
         session: SessionId,
         head: Snapshot,
         /// Changes that the commit does not contain, or not where one would expect them.
         caveats: Caveats,
     }
-    CommitFailed = "run.head_failed", 1 { session: SessionId, reason: String }
+    CommitFailed = "run.commit_failed", 1 { session: SessionId, reason: String }
     /// Something must be done before the work can land.
-    LandStepAdded = "run.land_step_taken", 1 { step: Box<LandStep> }
+    LandStepAdded = "run.land_step_added", 1 { step: Box<LandStep> }
     /// The work was pushed, and a pull request exists.
-    PullRequestOpened = "run.pull_requested", 1 { number: u64, url: String, commit: CommitId }
-    PullRequestObserved = "run.pull_seen", 1 { state: PullRequestState }
+    PullRequestOpened = "run.pull_request_opened", 1 { number: u64, url: String, commit: CommitId }
+    PullRequestObserved = "run.pull_request_observed", 1 { state: PullRequestState }
     /// These review comments are no longer addressed.
-    ReviewCommentsDropped = "run.remarks_left", 1 { remarks: Vec<ReviewComment> }
+    ReviewCommentsDropped = "run.review_comments_dropped", 1 { comments: Vec<ReviewComment> }
     /// The work changes files that need the operator's approval to land.
     LandingHeld = "run.landing_held", 1 { held: Box<GuardedLanding> }
     /// The operator lets exactly this commit land.
     LandingApproved = "run.landing_approved", 1 { commit: CommitId }
     WorkLanded = "run.landed", 1 { branch: String, commit: CommitId, merged: bool }
-    LandingFailed = "run.land_failed", 1 { reason: String }
+    LandingFailed = "run.landing_failed", 1 { reason: String }
     /// A run that was stopped while landing has not landed and will not.
-    LandingAborted = "run.land_over", 1 {
-        leg: u32,
+    LandingAborted = "run.landing_aborted", 1 {
+        attempt: u32,
         /// A pull request that was opened nevertheless.
         pull: Option<PullRequest>,
     }
     RunCancelled = "run.cancelled", 1 { because: String }
     /// Provost itself ended the run.
     RunStopped = "run.stopped", 1 { cause: RunFailureCause, detail: String }
-    RunSealed = "run.sealed", 1 { leg: u32, outcome: RunAttemptOutcome }
+    RunSealed = "run.sealed", 1 { attempt: u32, outcome: RunAttemptOutcome }
     /// A sealed run continues with its remaining work.
-    RunResumed = "run.resumed", 1 { leg: u32, stage: RunStage }
+    RunResumed = "run.resumed", 1 { attempt: u32, stage: RunStage }
     /// The operator lets a run that was imported from another home continue here.
     RunTakenOver = "run.taken_over", 1 {}
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
-    RunReportWritten = "run.card_written", 1 {
-        leg: u32, failure: Option<String>,
+    RunReportWritten = "run.report_written", 1 {
+        attempt: u32, failure: Option<String>,
         /// The protected and trust-relevant files that differ between the run's base and its end,
         /// if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]

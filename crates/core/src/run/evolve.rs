@@ -31,7 +31,7 @@ impl Run {
             opened: at,
             stage: RunStage::Intake,
             since: at,
-            legs: vec![RunAttempt::new(1, at)],
+            attempts: vec![RunAttempt::new(1, at)],
             sessions: Vec::new(),
             decisions: Vec::new(),
             forged_records: 0,
@@ -43,14 +43,14 @@ impl Run {
             reviews: Vec::new(),
             head: None,
             proof: None,
-            headless: None,
+            commit_failure: None,
             landing: LandingState::Open,
             held: None,
             consented: BTreeSet::new(),
             steps: Vec::new(),
-            looks: 0,
-            remarks_seen: BTreeSet::new(),
-            remarks_left: Vec::new(),
+            pull_request_changes: 0,
+            comments_seen: BTreeSet::new(),
+            comments_dropped: Vec::new(),
             budget: spec.budget,
             usage: Usage::default(),
             turns: 0,
@@ -101,8 +101,8 @@ impl Run {
             }
             Event::CommitRecorded(e) => self.record_leftovers(e),
             Event::CommitFailed(e) => match self.task_of(e.session) {
-                Some(task) => task.headless = Some(e.reason.clone()),
-                None => self.headless = Some(e.reason.clone()),
+                Some(task) => task.commit_failure = Some(e.reason.clone()),
+                None => self.commit_failure = Some(e.reason.clone()),
             },
             Event::LandStepAdded(e) => self.add_land_step(&e.step),
             Event::PullRequestOpened(e) => {
@@ -111,14 +111,14 @@ impl Run {
                     LandingState::Requested(PullRequest { number, url, commit, seen: None });
             }
             Event::PullRequestObserved(e) => {
-                self.looks += 1;
+                self.pull_request_changes += 1;
                 if let LandingState::Requested(pull) = &mut self.landing {
                     pull.seen = Some(e.state.clone());
                 }
             }
             Event::ReviewCommentsDropped(e) => {
-                self.remarks_seen.extend(e.remarks.iter().map(|remark| remark.id.clone()));
-                self.remarks_left.extend(e.remarks.iter().cloned());
+                self.comments_seen.extend(e.comments.iter().map(|remark| remark.id.clone()));
+                self.comments_dropped.extend(e.comments.iter().cloned());
             }
             Event::LandingHeld(e) => {
                 self.held = Some((*e.held).clone());
@@ -134,10 +134,10 @@ impl Run {
             Event::WorkLanded(e) => self.record_landing(e),
             Event::LandingFailed(e) => {
                 self.stop(RunFailureCause::Landing, &e.reason);
-                self.attempt_mut().landing_over = true;
+                self.attempt_mut().landing_aborted = true;
             }
             Event::LandingAborted(e) => {
-                self.attempt_mut().landing_over = true;
+                self.attempt_mut().landing_aborted = true;
                 let pull = e.pull.clone().map(LandingState::Requested);
                 self.landing = pull.unwrap_or_else(|| std::mem::take(&mut self.landing));
             }
@@ -160,9 +160,9 @@ impl Run {
                     .map(RunAttemptOutcome::describe)
                     .unwrap_or_default();
                 self.graph.iter_mut().for_each(|graph| graph.restart(&ended));
-                self.legs
-                    .push(RunAttempt { steps: self.steps.len(), ..RunAttempt::new(e.leg, at) });
-                (self.headless, self.held) = (None, None);
+                self.attempts
+                    .push(RunAttempt { steps: self.steps.len(), ..RunAttempt::new(e.attempt, at) });
+                (self.commit_failure, self.held) = (None, None);
                 // The cause of the last end may be fixed by now, so the pull request is queried
                 // again.
                 if let LandingState::Requested(pull) = &mut self.landing {
@@ -176,8 +176,9 @@ impl Run {
             }
             Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
             Event::RunReportWritten(e) => {
-                let leg = self.legs.iter_mut().find(|leg| leg.no == e.leg);
-                leg.into_iter().for_each(|leg| (leg.card, leg.changed) = (true, e.changed.clone()));
+                let leg = self.attempts.iter_mut().find(|leg| leg.no == e.attempt);
+                leg.into_iter()
+                    .for_each(|leg| (leg.report_written, leg.changed) = (true, e.changed.clone()));
             }
             Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
         }
@@ -186,8 +187,8 @@ impl Run {
     fn add_land_step(&mut self, step: &LandStep) {
         match step {
             LandStep::Merge { merge, .. } => self.set_head(merge, None),
-            LandStep::Answer { remarks } => {
-                self.remarks_seen.extend(remarks.iter().map(|remark| remark.id.clone()));
+            LandStep::Answer { comments: remarks } => {
+                self.comments_seen.extend(remarks.iter().map(|remark| remark.id.clone()));
             }
         }
         self.steps.push(step.clone());
@@ -242,7 +243,18 @@ impl Run {
         let counted = before.map_or_else(Default::default, |one| one.counted);
         let (leg, id, stage, cycle) = (self.attempt().no, e.session, e.stage, e.cycle);
         let (task, told, end) = (e.task.clone(), self.decisions.len(), None);
-        let session = RunSession { id, no, leg, stage, opened_in, task, cycle, told, counted, end };
+        let session = RunSession {
+            id,
+            no,
+            attempt: leg,
+            stage,
+            opened_in,
+            task,
+            cycle,
+            decisions_known: told,
+            counted,
+            end,
+        };
         self.sessions.push(session);
         self.add_task_session(e);
     }
@@ -313,7 +325,7 @@ impl Run {
         *no += u32::from(!bug!(RunHookKeyReused));
         let key = RunHookKey { event, no: *no };
         let (leg, stage) = (self.attempt().no, self.stage);
-        self.hooks.push(PendingRunHook { key, leg, stage, at });
+        self.hooks.push(PendingRunHook { key, attempt: leg, stage, at });
     }
 }
 
@@ -325,8 +337,8 @@ impl RunAttempt {
             steps: 0,
             stopped: None,
             sealed: None,
-            landing_over: false,
-            card: false,
+            landing_aborted: false,
+            report_written: false,
             changed: None,
         }
     }

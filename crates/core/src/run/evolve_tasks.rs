@@ -49,7 +49,7 @@ impl Run {
         };
         let Some(graph) = &mut self.graph else { return };
         match event {
-            Event::WorktreeMoveRequested(_) => graph.errands += 1,
+            Event::WorktreeMoveRequested(_) => graph.worktree_moves += 1,
             Event::TaskQueued(_) => graph.queue.waiting.push(id.clone()),
             Event::TaskReturned(_) | Event::TaskFailed(_) => graph.queue.remove_task(&id),
             _ => {}
@@ -58,10 +58,11 @@ impl Run {
         match event {
             Event::WorktreeMoveRequested(e) => {
                 let (no, session, to) = (e.no, e.session, e.to.clone());
-                task.phase = TaskPhase::Bringing(WorktreeMove { no, session, to, done: false });
+                task.phase =
+                    TaskPhase::PreparingWorktree(WorktreeMove { no, session, to, done: false });
             }
             Event::WorktreeMoved(e) => {
-                if let TaskPhase::Bringing(errand) = &mut task.phase {
+                if let TaskPhase::PreparingWorktree(errand) = &mut task.phase {
                     errand.done = errand.no == e.no;
                 }
             }
@@ -75,31 +76,31 @@ impl Run {
                 // Another agent begins without the earlier work.
                 match task.worker {
                     Some(worker) if e.fresh => task.hand_over(worker, &e.detail),
-                    Some(_) | None => task.again = Some(e.detail.clone()),
+                    Some(_) | None => task.interrupted = Some(e.detail.clone()),
                 }
                 task.phase = TaskPhase::Waiting;
             }
             Event::TaskQueued(_) => {
                 // A fix of broken checks already descends from the merge itself.
-                task.mended = match task.returned.take() {
+                task.resolved_merge = match task.returned.take() {
                     Some(TaskReturn::Conflict(met)) => Some((met.work, met.onto)),
                     Some(TaskReturn::Breaks { .. }) => None,
-                    None => task.mended.take(),
+                    None => task.resolved_merge.take(),
                 };
-                (task.again, task.handed_over) = (None, None);
+                (task.interrupted, task.handed_over) = (None, None);
                 task.phase = TaskPhase::Queued;
             }
             Event::TaskReturned(e) => {
                 task.returns += 1;
                 task.returned = Some((*e.why).clone());
                 if let TaskReturn::Conflict(met) = &*e.why {
-                    task.mending = met.files.clone();
+                    task.resolving_files = met.files.clone();
                 }
                 task.phase = TaskPhase::Waiting;
             }
             Event::TaskFailed(e) => {
                 task.phase = TaskPhase::Failed { detail: e.detail.clone() };
-                task.mending = Vec::new();
+                task.resolving_files = Vec::new();
             }
             _ => {}
         }
@@ -114,7 +115,7 @@ impl Run {
             }
             Event::BatchVerified(e) => graph.queue.record_check_skipped(e.len),
             Event::Integrated(e) => {
-                let by = graph.queue.batch.as_ref().and_then(|batch| batch.proved_by);
+                let by = graph.queue.batch.as_ref().and_then(|batch| batch.verified_by);
                 let links = graph.queue.record_integration(e.len);
                 let last = links.last().and_then(|link| graph.task(&link.task));
                 let own = last.and_then(|task| task.proof.clone());
@@ -138,7 +139,7 @@ impl Run {
         let Some(task) = graph.task_mut(id) else { return };
         if e.stage == RunStage::Work {
             let begun = match &task.phase {
-                TaskPhase::Bringing(errand) => errand.to.clone(),
+                TaskPhase::PreparingWorktree(errand) => errand.to.clone(),
                 TaskPhase::Waiting
                 | TaskPhase::Working { .. }
                 | TaskPhase::Queued
@@ -148,7 +149,7 @@ impl Run {
                 }
             };
             task.base = begun.or(task.base.take());
-            (task.worker, task.headless) = (Some(e.session), None);
+            (task.worker, task.commit_failure) = (Some(e.session), None);
             if task.workers.last() != Some(&e.session) {
                 task.workers.push(e.session);
             }

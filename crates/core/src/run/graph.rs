@@ -26,7 +26,7 @@ pub enum TaskPhase {
     /// Waits for its dependencies, or for a free agent slot.
     Waiting,
     /// The worktree of the resumed conversation is being moved to where the work begins.
-    Bringing(WorktreeMove),
+    PreparingWorktree(WorktreeMove),
     Working {
         session: SessionId,
         stage: RunStage,
@@ -44,7 +44,7 @@ impl TaskPhase {
     pub fn as_str(&self) -> &'static str {
         match self {
             TaskPhase::Waiting => "waiting",
-            TaskPhase::Bringing(_) => "starting",
+            TaskPhase::PreparingWorktree(_) => "starting",
             TaskPhase::Working { stage: RunStage::TaskReview, .. } => "review",
             TaskPhase::Working { .. } => "working",
             TaskPhase::Queued => "queued",
@@ -100,16 +100,16 @@ pub struct TaskState {
     pub head: Option<Snapshot>,
     pub proof: Option<TreeProof>,
     /// Why the changes left by a session could not be committed.
-    pub headless: Option<String>,
+    pub commit_failure: Option<String>,
     /// Why its work was interrupted, if it is to be resumed.
-    pub again: Option<String>,
+    pub interrupted: Option<String>,
     /// Why the queue returned it, until it is done again.
     pub returned: Option<TaskReturn>,
     /// The two commits whose conflicting merge its newest work resolved.
-    pub mended: Option<(CommitId, CommitId)>,
+    pub resolved_merge: Option<(CommitId, CommitId)>,
     /// Files whose conflict it resolves. Other tasks that changed them wait until it is merged.
     #[serde(default)]
-    pub mending: Vec<String>,
+    pub resolving_files: Vec<String>,
     pub returns: u32,
     pub retries: u32,
     /// The conversation that could not be resumed, and why.
@@ -134,11 +134,11 @@ impl TaskState {
             base: None,
             head: None,
             proof: None,
-            headless: None,
-            again: None,
+            commit_failure: None,
+            interrupted: None,
             returned: None,
-            mended: None,
-            mending: Vec::new(),
+            resolved_merge: None,
+            resolving_files: Vec::new(),
             returns: 0,
             retries: 0,
             handed_over: None,
@@ -158,20 +158,20 @@ impl TaskState {
     /// Whether work on the task is running or waiting to run.
     pub(super) fn is_active(&self) -> bool {
         match &self.phase {
-            TaskPhase::Bringing(_) | TaskPhase::Working { .. } | TaskPhase::Queued => true,
+            TaskPhase::PreparingWorktree(_) | TaskPhase::Working { .. } | TaskPhase::Queued => true,
             TaskPhase::Waiting | TaskPhase::Merged | TaskPhase::Failed { .. } => false,
         }
     }
 
     /// Hands the task over to another session, which begins it again.
     pub(super) fn hand_over(&mut self, from: SessionId, why: &str) {
-        (self.handed_over, self.again) = (Some((from, why.to_owned())), None);
+        (self.handed_over, self.interrupted) = (Some((from, why.to_owned())), None);
         self.hand_overs.push((from, why.to_owned()));
     }
 
     /// Requests a new review of the work by another session.
     pub(super) fn request_new_review(&mut self) {
-        (self.retries, self.headless) = (self.retries + 1, None);
+        (self.retries, self.commit_failure) = (self.retries + 1, None);
         if let Some(session) = self.worker {
             self.phase = TaskPhase::Working { session, stage: RunStage::Work, cycle: 1 };
         }
@@ -182,7 +182,7 @@ impl TaskState {
         match &self.phase {
             TaskPhase::Working { session, .. } => Some(*session),
             TaskPhase::Waiting
-            | TaskPhase::Bringing(_)
+            | TaskPhase::PreparingWorktree(_)
             | TaskPhase::Queued
             | TaskPhase::Merged
             | TaskPhase::Failed { .. } => None,
@@ -202,7 +202,7 @@ pub struct TaskGraph {
     /// The task whose conversation each one continues.
     chained: Arc<BTreeMap<TaskId, TaskId>>,
     pub queue: MergeQueue,
-    pub(super) errands: u32,
+    pub(super) worktree_moves: u32,
 }
 
 impl TaskGraph {
@@ -226,7 +226,7 @@ impl TaskGraph {
             followers: Arc::new(followers),
             plan,
             queue: MergeQueue::default(),
-            errands: 0,
+            worktree_moves: 0,
         }
     }
 
@@ -265,7 +265,7 @@ impl TaskGraph {
 
     /// Whether another task is resolving a conflict in one of these files.
     pub(super) fn is_resolved_by_another(&self, id: &TaskId, files: &[String]) -> bool {
-        let mends = |task: &TaskState| task.mending.iter().any(|file| files.contains(file));
+        let mends = |task: &TaskState| task.resolving_files.iter().any(|file| files.contains(file));
         self.tasks().any(|(plan, task)| plan.id != *id && mends(task))
     }
 
@@ -275,7 +275,7 @@ impl TaskGraph {
             return;
         }
         let task = Arc::make_mut(&mut self.tasks[at]);
-        (task.phase, task.returned, task.mending) = (TaskPhase::Merged, None, Vec::new());
+        (task.phase, task.returned, task.resolving_files) = (TaskPhase::Merged, None, Vec::new());
         for follower in &self.followers[at] {
             let missing = &mut Arc::make_mut(&mut self.tasks[*follower]).missing;
             *missing = missing.saturating_sub(1);
@@ -286,17 +286,17 @@ impl TaskGraph {
     pub(super) fn restart(&mut self, ended: &str) {
         self.queue.restart();
         for task in self.tasks.iter_mut().map(Arc::make_mut) {
-            (task.returns, task.retries, task.headless) = (0, 0, None);
+            (task.returns, task.retries, task.commit_failure) = (0, 0, None);
             task.phase = match (std::mem::replace(&mut task.phase, TaskPhase::Waiting), task.worker)
             {
-                (TaskPhase::Waiting | TaskPhase::Bringing(_), _)
+                (TaskPhase::Waiting | TaskPhase::PreparingWorktree(_), _)
                 | (TaskPhase::Failed { .. }, None) => TaskPhase::Waiting,
                 // The work is done, so only its review starts again.
                 (TaskPhase::Working { stage: RunStage::TaskReview, .. }, Some(session)) => {
                     TaskPhase::Working { session, stage: RunStage::Work, cycle: 1 }
                 }
                 (TaskPhase::Working { .. } | TaskPhase::Failed { .. }, _) => {
-                    task.again = Some(ended.to_owned());
+                    task.interrupted = Some(ended.to_owned());
                     TaskPhase::Waiting
                 }
                 (TaskPhase::Queued, _) => TaskPhase::Queued,

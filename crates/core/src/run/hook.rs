@@ -84,7 +84,7 @@ pub struct RunHookKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRunHook {
     pub key: RunHookKey,
-    pub leg: u32,
+    pub attempt: u32,
     pub stage: RunStage,
     pub at: Moment,
 }

@@ -60,7 +60,7 @@ pub struct PullRequest {
 /// The state of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestState {
-    pub standing: PullRequestStatus,
+    pub status: PullRequestStatus,
     pub checks: PullRequestChecks,
     /// Number of comments and reviews left out because their authors have no write access.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -140,7 +140,7 @@ pub enum LandStep {
         conflicts: Vec<String>,
     },
     /// Review comments go to the session that did the work.
-    Answer { remarks: Vec<ReviewComment> },
+    Answer { comments: Vec<ReviewComment> },
 }
 
 /// The next requirement of a run in its last stage.
@@ -232,7 +232,7 @@ impl Run {
 
     /// Returns the review comments that were not handled before.
     pub fn new_comments<'a>(&self, remarks: &'a [ReviewComment]) -> Vec<&'a ReviewComment> {
-        remarks.iter().filter(|remark| !self.remarks_seen.contains(&remark.id)).collect()
+        remarks.iter().filter(|remark| !self.comments_seen.contains(&remark.id)).collect()
     }
 
     /// Returns the steps of the current run attempt. The limits start again when a run is resumed.

@@ -51,8 +51,8 @@ pub struct MergeBatch {
     pub onto: Snapshot,
     pub links: Vec<BatchLink>,
     /// Length of the proved prefix, and the session that checked it, if one did.
-    pub proved: usize,
-    pub proved_by: Option<SessionId>,
+    pub verified: usize,
+    pub verified_by: Option<SessionId>,
     pub refuted: Option<RefutedPrefix>,
     /// Length of the prefix that is on the branch.
     pub integrated: usize,
@@ -71,7 +71,7 @@ pub struct MergeQueue {
     /// Number of checks of merged trees so far.
     pub checks: u32,
     /// Number of consecutive inconclusive checks.
-    pub stumbles: u32,
+    pub inconclusive_checks: u32,
 }
 
 /// The next step of the queue.
@@ -133,8 +133,8 @@ impl MergeQueue {
             no,
             onto,
             links,
-            proved: 0,
-            proved_by: None,
+            verified: 0,
+            verified_by: None,
             refuted: None,
             integrated: 0,
         });
@@ -146,19 +146,20 @@ impl MergeQueue {
         let Some(batch) = &mut self.batch else { return };
         match found {
             BatchCheckResult::Failed if bug!(RefutedMergeTaken) => {
-                (batch.proved, batch.proved_by) = (len, Some(by));
+                (batch.verified, batch.verified_by) = (len, Some(by));
             }
-            BatchCheckResult::Passed => (batch.proved, batch.proved_by) = (len, Some(by)),
+            BatchCheckResult::Passed => (batch.verified, batch.verified_by) = (len, Some(by)),
             BatchCheckResult::Failed => batch.refuted = Some(RefutedPrefix { len, by }),
             BatchCheckResult::Inconclusive => {}
         }
-        self.stumbles = if found == BatchCheckResult::Inconclusive { self.stumbles + 1 } else { 0 };
+        self.inconclusive_checks =
+            if found == BatchCheckResult::Inconclusive { self.inconclusive_checks + 1 } else { 0 };
     }
 
     /// Records that a prefix needs no check: its tree was proved before, or there are no checks.
     pub(super) fn record_check_skipped(&mut self, len: usize) {
         if let Some(batch) = &mut self.batch {
-            (batch.proved, batch.proved_by) = (len, None);
+            (batch.verified, batch.verified_by) = (len, None);
         }
     }
 
@@ -201,7 +202,7 @@ impl MergeQueue {
         if !bug!(QueueForgotten) {
             self.waiting.splice(0..0, back);
         }
-        self.stumbles = 0;
+        self.inconclusive_checks = 0;
     }
 }
 
@@ -219,17 +220,17 @@ impl MergeBatch {
     fn next(&self) -> QueueStep {
         let all = self.links.len();
         let unknown = match &self.refuted {
-            None if self.proved == all => None,
+            None if self.verified == all => None,
             None => Some(all),
-            Some(RefutedPrefix { len, .. }) if len - self.proved > 1 => {
-                Some(self.proved + (len - self.proved) / 2)
+            Some(RefutedPrefix { len, .. }) if len - self.verified > 1 => {
+                Some(self.verified + (len - self.verified) / 2)
             }
             Some(_) => None,
         };
         match unknown {
             Some(len) => QueueStep::Prove(len),
-            None if self.proved > self.integrated => QueueStep::Integrate(self.proved),
-            None => QueueStep::Return(self.proved),
+            None if self.verified > self.integrated => QueueStep::Integrate(self.verified),
+            None => QueueStep::Return(self.verified),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Run {
         }
         let bad = |one: &&RunSession| one.end.as_ref().is_some_and(|end| !end.is_good());
         let leg = self.attempt().no;
-        let mut of_leg = self.sessions.iter().rev().filter(|one| one.leg == leg);
+        let mut of_leg = self.sessions.iter().rev().filter(|one| one.attempt == leg);
         of_leg.find(bad)
     }
 

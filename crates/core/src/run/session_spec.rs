@@ -68,8 +68,8 @@ impl Run {
                 base: Some(self.protected_base().clone()),
             },
             empty_diff: self.empty_diff(job.stage),
-            exit0: ExitZeroPolicy::SaysNothing,
-            afterwards: OnFinish::Close,
+            exit0: ExitZeroPolicy::NotAClaim,
+            on_finish: OnFinish::Close,
             bounds: bounds(&spec.bounds, &permissions),
             budget: self.remaining(),
             policy: spec.policy.relocated(&self.path(0), &self.path(no)),
@@ -120,7 +120,7 @@ impl Run {
         };
         let policy = self.spec.policy.clone();
         let (instruction, setup) = (None, None);
-        let (exit0, budget) = (ExitZeroPolicy::IsDone, Budget::default());
+        let (exit0, budget) = (ExitZeroPolicy::Completes, Budget::default());
         SessionSpec { agent, instruction, setup, exit0, budget, policy, ..spec }
     }
 

@@ -43,7 +43,7 @@ pub struct RunDecision {
 pub struct RunSession {
     pub id: SessionId,
     pub no: u32,
-    pub leg: u32,
+    pub attempt: u32,
     pub stage: RunStage,
     /// The stage that it was opened in, which determines its permissions.
     pub opened_in: RunStage,
@@ -54,7 +54,7 @@ pub struct RunSession {
     pub cycle: u32,
     /// Number of the run's decisions that its instruction contained.
     #[serde(default)]
-    pub told: usize,
+    pub decisions_known: usize,
     /// The usage and turns that the run counted when it ended before.
     pub counted: (Usage, u32),
     /// Shared, because a run with many sessions is copied for every decision about it.
@@ -133,9 +133,9 @@ pub struct RunAttempt {
     pub sealed: Option<RunAttemptOutcome>,
     /// Whether it is known that nothing of a stopped attempt is landing any more.
     #[serde(default)]
-    pub landing_over: bool,
+    pub landing_aborted: bool,
     /// Whether the report of the outcome was written.
-    pub card: bool,
+    pub report_written: bool,
     /// The protected and trust-relevant files that differ between the run's base and the end of
     /// this attempt, once they have been compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ pub struct Run {
     /// When its state or stage last changed.
     pub since: Moment,
     /// Never empty: a run is opened with its first attempt.
-    pub legs: Vec<RunAttempt>,
+    pub attempts: Vec<RunAttempt>,
     pub sessions: Vec<RunSession>,
     pub decisions: Vec<RunDecision>,
     /// Number of forged effect records that were found.
@@ -193,7 +193,7 @@ pub struct Run {
     pub head: Option<Snapshot>,
     pub proof: Option<TreeProof>,
     /// Why the changes left by a session could not be committed.
-    pub headless: Option<String>,
+    pub commit_failure: Option<String>,
     pub landing: LandingState,
     /// A landing that waits for the operator's approval, or has it.
     #[serde(default)]
@@ -204,10 +204,10 @@ pub struct Run {
     /// The landing steps, in order.
     pub steps: Vec<LandStep>,
     /// Number of observed changes of the pull request.
-    pub looks: u32,
+    pub pull_request_changes: u32,
     /// The ids of review comments that were handled or dropped.
-    pub remarks_seen: BTreeSet<String>,
-    pub remarks_left: Vec<ReviewComment>,
+    pub comments_seen: BTreeSet<String>,
+    pub comments_dropped: Vec<ReviewComment>,
     pub budget: Budget,
     /// The usage of ended sessions.
     pub usage: Usage,
@@ -223,11 +223,11 @@ pub struct Run {
 
 impl Run {
     pub fn attempt(&self) -> &RunAttempt {
-        self.legs.last().expect("a run is opened with its first leg")
+        self.attempts.last().expect("a run is opened with its first leg")
     }
 
     pub(super) fn attempt_mut(&mut self) -> &mut RunAttempt {
-        self.legs.last_mut().expect("a run is opened with its first leg")
+        self.attempts.last_mut().expect("a run is opened with its first leg")
     }
 
     pub fn is_sealed(&self) -> bool {
@@ -263,7 +263,7 @@ impl Run {
     /// Returns the newest session of the current attempt, if it belongs to the current stage.
     pub(super) fn current(&self) -> Option<&RunSession> {
         let leg = self.attempt().no;
-        let of_stage = |one: &&RunSession| one.leg == leg && one.stage == self.stage;
+        let of_stage = |one: &&RunSession| one.attempt == leg && one.stage == self.stage;
         self.sessions.last().filter(of_stage).filter(|one| one.task.is_none())
     }
 

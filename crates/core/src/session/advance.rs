@@ -100,7 +100,7 @@ impl Session {
     fn advance_sealed(&self) -> Option<Event> {
         if let Some(request) = self.open_requests().next() {
             return Some(
-                RequestSettled { request: request.id, fate: RequestStatus::Void, cursor: None }
+                RequestSettled { request: request.id, status: RequestStatus::Void, cursor: None }
                     .into(),
             );
         }
@@ -114,7 +114,7 @@ impl Session {
             answers || compacts
         };
         let queued =
-            |message: &&AgentMessage| message.fate == DeliveryStatus::Queued && !waits(message);
+            |message: &&AgentMessage| message.status == DeliveryStatus::Queued && !waits(message);
         let lost = self.messages.iter().find(queued);
         if let Some(message) = lost {
             let reason = "the session ended first".to_owned();
@@ -125,7 +125,7 @@ impl Session {
         }
         let launch = self.launches.last().filter(|launch| launch.may_be_stopped())?;
         let unattended =
-            super::spec::OnFinish::Close == self.spec.afterwards && !launch.is_attended();
+            super::spec::OnFinish::Close == self.spec.on_finish && !launch.is_attended();
         let close = unattended || self.attempt().is_decided();
         close.then(|| self.stop_launch(launch.id, StopReason::Finished).into())
     }
@@ -253,7 +253,7 @@ impl Session {
     fn drop_undelivered_approval(&self) -> Option<Event> {
         let approves = |message: &&AgentMessage| {
             let request = self.requests.iter().find(|r| Some(r.id) == message.request);
-            message.fate == DeliveryStatus::Queued
+            message.status == DeliveryStatus::Queued
                 && request.is_some_and(|r| r.asked.kind == RequestKind::Approval)
         };
         let key = self.messages.iter().find(approves)?.key.clone();
@@ -268,12 +268,14 @@ impl Session {
                 *by == StoppedBy::Itself && *end != ProcessExit::Exit(0)
             }
             LaunchPhase::Unobserved { .. } => true,
-            LaunchPhase::Owed | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => false,
+            LaunchPhase::Pending | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => {
+                false
+            }
         };
         // An idle team member has nothing to resume: its next message wakes it.
-        let waits = self.messages.iter().any(|message| message.fate == DeliveryStatus::Queued);
+        let waits = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
         // Neither has an agent whose turn was interrupted: the user decides what comes next.
-        let idles = self.is_member() || self.attempt().held;
+        let idles = self.is_member() || self.attempt().awaits_user;
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let at_work = !claimed && !rests;
@@ -316,7 +318,7 @@ impl Session {
     fn handshake_deadline(&self) -> Option<(u64, DeadlineKind)> {
         let launch = self.handshaking_launch()?;
         // Time without a daemon does not count: nothing could respond to the agent.
-        let since = launch.followed.unwrap_or(launch.owed_at);
+        let since = launch.followed.unwrap_or(launch.requested_at);
         Some((since.deadline(self.spec.bounds.handshake_ms), DeadlineKind::Handshake))
     }
 
@@ -373,7 +375,7 @@ impl Session {
                 kind: ClaimKind::Completed,
                 source: ClaimSource::Policy,
                 text: None,
-                standing: ReportStatus::Applied,
+                status: ReportStatus::Applied,
                 cursor: None,
             }
             .into()
@@ -408,7 +410,7 @@ impl Session {
     fn stop_dismissed_member(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let launch = self.launches.last().filter(|launch| launch.may_be_stopped())?;
-        let unread = self.messages.iter().any(|message| message.fate == DeliveryStatus::Queued);
+        let unread = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
         let quiet = launch.activity() != Activity::Active && !launch.is_attended() && !unread;
         (dismissed.at_once || quiet)
             .then(|| self.stop_launch(launch.id, StopReason::TeamEnded).into())
@@ -429,7 +431,7 @@ impl Session {
     fn request_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
         let asks = !self.spec.agent.driver.has_terminal()
-            && !self.attempt().held
+            && !self.attempt().awaits_user
             && !self.is_compacting()
             && !self.has_refused_message()
             && !self.is_member();
@@ -437,7 +439,7 @@ impl Session {
             return None;
         }
         let launch = self.current_launch().filter(free)?;
-        let asked = self.attempt().result_asked.is_some();
+        let asked = self.attempt().result_requested.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
             && self.attempt().shown == State::Stalled;
         match (asked, self.is_idle()) {
@@ -583,7 +585,7 @@ impl Session {
             && self.limited.is_none()
             && !launch.watch.suspended
             && !self.is_blocked();
-        let at = launch.stream.heard.deadline(self.spec.bounds.stale_ms);
+        let at = launch.stream.last_heard.deadline(self.spec.bounds.stale_ms);
         listening.then_some((at, DeadlineKind::Silence(launch.id)))
     }
 }

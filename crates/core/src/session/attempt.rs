@@ -161,14 +161,14 @@ pub struct Attempt {
     /// How many times in a row the agent's program rejected the request for the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
-    pub result_asked: Option<Moment>,
+    pub result_requested: Option<Moment>,
     /// The outcome of its last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<LastTurn>,
     /// Whether its turn was interrupted, by a command or at its screen, and the user has not yet decided
     /// how to continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub held: bool,
+    pub awaits_user: bool,
     pub clock: WorkClock,
     /// The last shown state and its start. Windows and hooks are based on it.
     pub shown: State,
@@ -193,7 +193,7 @@ impl Attempt {
     /// keeps the previous turn's message.
     pub(super) fn record_turn_end(&mut self, ended: &TurnEnded) {
         let last = self.last_turn.take();
-        let before = if self.result_asked.is_some() { last } else { None };
+        let before = if self.result_requested.is_some() { last } else { None };
         let says = ended.says.clone().or_else(|| before.and_then(|before| before.says));
         self.last_turn = Some(LastTurn { end: ended.end.clone(), says });
     }
@@ -218,9 +218,9 @@ impl Attempt {
             limit_waits: 0,
             relaunches: 0,
             refusals: 0,
-            result_asked: None,
+            result_requested: None,
             last_turn: None,
-            held: false,
+            awaits_user: false,
             clock: WorkClock::default(),
             shown: State::Working,
             since: at,

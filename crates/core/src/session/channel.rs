@@ -53,7 +53,7 @@ pub enum ReceiveMode {
     /// Written to its standard input.
     Written,
     /// It pulls messages.
-    Asks,
+    Polls,
     /// Not at all.
     Nothing,
 }
@@ -64,7 +64,7 @@ impl ReceiveMode {
             ReceiveMode::Turns => "turns",
             ReceiveMode::Typed => "typed",
             ReceiveMode::Written => "written",
-            ReceiveMode::Asks => "asks",
+            ReceiveMode::Polls => "polls",
             ReceiveMode::Nothing => "nothing",
         }
     }
@@ -73,7 +73,7 @@ impl ReceiveMode {
     pub fn is_pushed(self) -> bool {
         match self {
             ReceiveMode::Turns | ReceiveMode::Typed | ReceiveMode::Written => true,
-            ReceiveMode::Asks | ReceiveMode::Nothing => false,
+            ReceiveMode::Polls | ReceiveMode::Nothing => false,
         }
     }
 }
@@ -98,7 +98,8 @@ impl Session {
     /// Returns how a message sent now would reach the agent.
     pub fn receive_mode(&self) -> ReceiveMode {
         let (agent, line) = (&self.spec.agent, self.spec.channel());
-        let gone = self.work == WorkState::Removed || (self.store_removed && self.thread.is_some());
+        let gone =
+            self.work == WorkState::Removed || (self.conversation_deleted && self.thread.is_some());
         let sealed = self.attempt().is_sealed();
         // A session without a launch is about to start one.
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);

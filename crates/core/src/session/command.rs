@@ -523,8 +523,8 @@ fn branch_hint(branch: &Option<String>) -> String {
 #[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
 pub fn report_status_of(events: &[super::Event]) -> Option<ReportStatus> {
     events.iter().find_map(|event| match event {
-        super::Event::ClaimMade(claim) => Some(claim.standing),
-        super::Event::FactReported(fact) => Some(fact.standing),
+        super::Event::ClaimMade(claim) => Some(claim.status),
+        super::Event::FactReported(fact) => Some(fact.status),
         super::Event::ProgressReported(_) => Some(ReportStatus::Applied),
         _ => None,
     })

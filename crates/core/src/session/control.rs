@@ -85,7 +85,7 @@ impl Session {
             launch.stop.is_none() && !launch.adopted && launch.stream.turn == TurnState::Over
         };
         let stays = attempt.is_sealed()
-            && self.spec.afterwards == OnFinish::Park
+            && self.spec.on_finish == OnFinish::Park
             && !self.spec.agent.driver.has_terminal();
         stays && !attempt.is_decided() && self.running_launch().is_some_and(waits)
     }
@@ -122,7 +122,7 @@ impl Session {
 
     /// Whether a message of this kind is not delivered yet.
     pub(super) fn has_queued(&self, kind: AgentMessageKind) -> bool {
-        self.messages.iter().any(|m| m.kind == kind && m.fate == DeliveryStatus::Queued)
+        self.messages.iter().any(|m| m.kind == kind && m.status == DeliveryStatus::Queued)
     }
 
     /// Returns the compaction requested of the running process.
@@ -141,7 +141,7 @@ impl Session {
     /// settle requests that the interrupt would cancel. While an agent is being interrupted or compacts,
     /// it gets no other message, because it would process it in the turn that is about to end.
     pub(super) fn next_message(&self, launch: &Launch) -> Option<&AgentMessage> {
-        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         if let Some(interrupt) = queued.clone().find(|m| m.kind == AgentMessageKind::Interrupt) {
             if let Some(answer) = queued.clone().find(|m| m.kind == AgentMessageKind::Answer) {
                 return Some(answer);
@@ -185,7 +185,7 @@ impl Session {
             | AgentMessageKind::Returned
             | AgentMessageKind::Continue => None,
         };
-        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
         let (key, reason) = (message.key.clone(), why.to_owned());
         // The end of the turn may be read before the key press is recorded.
@@ -222,8 +222,8 @@ impl Session {
             None => {
                 self.turns = self.turns.saturating_add(1);
                 let attempt = self.attempt_mut();
-                (attempt.held, attempt.refusals) = (false, 0);
-                attempt.last_turn.take_if(|_| attempt.result_asked.is_none());
+                (attempt.awaits_user, attempt.refusals) = (false, 0);
+                attempt.last_turn.take_if(|_| attempt.result_requested.is_none());
                 self.void_verdict(launch);
             }
         }
@@ -234,7 +234,7 @@ impl Session {
     pub(super) fn expect_queued_turn(&mut self, at: Moment) {
         let waits = |m: &AgentMessage| {
             let says = matches!(m.kind, AgentMessageKind::Steer | AgentMessageKind::Continue);
-            says && m.fate == DeliveryStatus::Queued
+            says && m.status == DeliveryStatus::Queued
         };
         if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
             self.expect_turn(at);
@@ -279,7 +279,7 @@ impl Session {
             self.expect_turn(at);
             self.update_launch(launch, |launch| {
                 // It begins that turn, or joins the one that the agent begins by itself.
-                (launch.stream.told, launch.stream.own_turn) = (text, None);
+                (launch.stream.turn_input, launch.stream.own_turn) = (text, None);
             });
         }
     }
@@ -288,7 +288,7 @@ impl Session {
     pub(super) fn drop_interrupt_text(&mut self, interrupt: &str, reason: &str) {
         if let Some(name) = interrupt.strip_prefix("leave-") {
             let key = format!("continue-{name}");
-            let waits = |m: &AgentMessage| m.key == key && m.fate == DeliveryStatus::Queued;
+            let waits = |m: &AgentMessage| m.key == key && m.status == DeliveryStatus::Queued;
             if self.messages.iter().any(waits) {
                 let reason = reason.to_owned();
                 self.settle_message(&key, DeliveryStatus::Undeliverable { reason });

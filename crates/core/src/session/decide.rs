@@ -109,11 +109,11 @@ impl Session {
             }
             SessionCommand::OutputDiskFull { launch, dir } => {
                 let known = self.known_launch(*launch)?;
-                let new = known.no_room.is_none();
-                if_new(new, OutputNoRoom { launch: *launch, dir: dir.clone() })
+                let new = known.disk_full.is_none();
+                if_new(new, OutputDiskFull { launch: *launch, dir: dir.clone() })
             }
             SessionCommand::OutputResumed { launch } => if_new(
-                self.known_launch(*launch)?.no_room.is_some(),
+                self.known_launch(*launch)?.disk_full.is_some(),
                 OutputResumed { launch: *launch },
             ),
             SessionCommand::OutputLost { launch, cursor } => {
@@ -179,7 +179,7 @@ impl Session {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_work(&self, command: &SessionCommand) -> CommandResult {
-        let owed = self.work == WorkState::Owed;
+        let owed = self.work == WorkState::Pending;
         match command.clone() {
             SessionCommand::WorkPrepared { cwd, base } => if_new(owed, WorkPrepared { cwd, base }),
             SessionCommand::WorkFailed { reason } => if_new(owed, WorkFailed { reason }),
@@ -187,11 +187,12 @@ impl Session {
                 let stands = self.work != WorkState::Removed;
                 if_new(stands && self.attempt().is_sealed(), WorkRemoved {})
             }
-            SessionCommand::ConversationRemoved => {
-                if_new(!self.store_removed && self.attempt().is_sealed(), StoreRemoved {})
-            }
+            SessionCommand::ConversationRemoved => if_new(
+                !self.conversation_deleted && self.attempt().is_sealed(),
+                ConversationDeleted {},
+            ),
             SessionCommand::SetupFinished { attempt, failure } => {
-                let owed = self.setup == SetupState::Owed && self.setup_for == attempt;
+                let owed = self.setup == SetupState::Pending && self.setup_for == attempt;
                 if_new(owed, SetupFinished { failure })
             }
             _ => unreachable!("decide() sends only commands about the place of work here"),
@@ -204,15 +205,15 @@ impl Session {
     fn decide_process(&self, command: &SessionCommand) -> CommandResult {
         match command.clone() {
             SessionCommand::LaunchStarted { launch, holder, child } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Owed;
+                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
                 if_new(owed, LaunchStarted { launch, holder, child })
             }
             SessionCommand::LaunchAdopted { launch, child } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Owed;
+                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
                 if_new(owed && self.spec.adopted.is_some(), LaunchAdopted { launch, child })
             }
             SessionCommand::LaunchFailed { launch, reason } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Owed;
+                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
                 if_new(owed, LaunchFailed { launch, reason })
             }
             SessionCommand::LaunchFollowed { launch } => {
@@ -244,8 +245,8 @@ impl Session {
                 if_new(new, ProcessSuspended { launch, suspended })
             }
             SessionCommand::ViewersChanged { launch, people } => {
-                let new = self.known_launch(launch)?.people != people;
-                if_new(new, ViewersChanged { launch, people })
+                let new = self.known_launch(launch)?.viewers != people;
+                if_new(new, ViewersChanged { launch, viewers: people })
             }
             SessionCommand::ProcessTreeGone { launch, leftovers, verified } => {
                 let known = self.known_launch(launch)?;
@@ -326,7 +327,7 @@ impl Session {
                 if let [Event::ReportsRefused(_)] = events.as_slice() {
                     return Ok(events);
                 }
-                events.push(ResultReported { launch: id, result, standing, cursor }.into());
+                events.push(ResultReported { launch: id, result, status: standing, cursor }.into());
                 Ok(events)
             }
             StreamSignal::RequestOpened(_) if self.open_requests().count() >= MAX_OPEN_REQUESTS => {
@@ -370,7 +371,7 @@ impl Session {
         let launch = self.known_launch(id)?;
         let stream = &launch.stream;
         let due = heard_ms.saturating_add(self.spec.bounds.stale_ms);
-        if heard_ms > stream.heard.mono_ms {
+        if heard_ms > stream.last_heard.mono_ms {
             return one_event(StreamHeard { launch: id, heard_ms });
         }
         let silent = now.mono_ms >= due && !stream.silent && launch.may_be_running();
@@ -408,10 +409,10 @@ impl Session {
         let standing = self.report_status(launch, testimony);
         match testimony.clone() {
             ReportBody::Claim { kind, text } => {
-                one_event(ClaimMade { launch, kind, source, text, standing, cursor })
+                one_event(ClaimMade { launch, kind, source, text, status: standing, cursor })
             }
             ReportBody::Fact { kind, value } => {
-                one_event(FactReported { launch, fact: kind, value, standing, cursor })
+                one_event(FactReported { launch, fact: kind, value, status: standing, cursor })
             }
             ReportBody::Progress(progress) => self.record_progress(launch, progress, cursor),
         }
@@ -541,7 +542,8 @@ impl Session {
     }
 
     fn send(&self, key: &str, text: &str, mode: SendMode) -> CommandResult {
-        if self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued).count() >= MAX_QUEUED {
+        if self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count() >= MAX_QUEUED
+        {
             return Err(SessionRejection::QueueFull(MAX_QUEUED));
         }
         let sealed = self.attempt().is_sealed();
@@ -553,7 +555,7 @@ impl Session {
                 self.spec.work.branch().map(str::to_owned),
             ));
         }
-        if self.store_removed && self.thread.is_some() {
+        if self.conversation_deleted && self.thread.is_some() {
             return Err(SessionRejection::ConversationGone);
         }
         if instructs && let Some(used_up) = self.exhausted_budget() {
@@ -721,7 +723,7 @@ impl Session {
     pub(super) fn void_approvals(&self) -> impl Iterator<Item = Event> {
         let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
         approvals.map(|r| {
-            RequestSettled { request: r.id, fate: RequestStatus::Void, cursor: None }.into()
+            RequestSettled { request: r.id, status: RequestStatus::Void, cursor: None }.into()
         })
     }
 
@@ -731,7 +733,7 @@ impl Session {
         let (id, adopted) = (launch.id, launch.adopted);
         let asked = self.open_requests().filter(move |r| adopted && r.launch == id);
         asked.map(|r| {
-            RequestSettled { request: r.id, fate: RequestStatus::Void, cursor: None }.into()
+            RequestSettled { request: r.id, status: RequestStatus::Void, cursor: None }.into()
         })
     }
 
@@ -768,8 +770,8 @@ impl Session {
 
     fn visibility(&self, id: LaunchId) -> Result<Option<Visibility>, SessionRejection> {
         Ok(match &self.known_launch(id)?.phase {
-            LaunchPhase::Running { sight, .. } => Some(*sight),
-            LaunchPhase::Owed
+            LaunchPhase::Running { visibility: sight, .. } => Some(*sight),
+            LaunchPhase::Pending
             | LaunchPhase::Ended { .. }
             | LaunchPhase::Unobserved { .. }
             | LaunchPhase::Failed { .. } => None,
@@ -777,6 +779,6 @@ impl Session {
     }
 
     fn is_queued(&self, key: &str) -> bool {
-        self.messages.iter().any(|m| m.key == key && m.fate == DeliveryStatus::Queued)
+        self.messages.iter().any(|m| m.key == key && m.status == DeliveryStatus::Queued)
     }
 }

@@ -24,7 +24,7 @@ impl Session {
     fn agent_process(&self) -> Option<&ProcessIdentity> {
         match self.launches.last().map(|launch| &launch.phase) {
             Some(LaunchPhase::Running { child, .. }) => child.as_ref(),
-            Some(LaunchPhase::Owed) | None => self.spec.adopted.as_ref()?.process.as_ref(),
+            Some(LaunchPhase::Pending) | None => self.spec.adopted.as_ref()?.process.as_ref(),
             Some(
                 LaunchPhase::Ended { .. }
                 | LaunchPhase::Unobserved { .. }

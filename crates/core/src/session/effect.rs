@@ -148,10 +148,10 @@ impl Session {
         if self.is_foreign() {
             return owed;
         }
-        if self.work == WorkState::Owed && !self.attempt().is_sealed() {
+        if self.work == WorkState::Pending && !self.attempt().is_sealed() {
             owed.push(SessionEffect::PrepareWork { attempt: self.work_for });
         }
-        if self.setup == SetupState::Owed
+        if self.setup == SetupState::Pending
             && matches!(self.work, WorkState::Ready { .. })
             && !self.attempt().is_decided()
         {
@@ -201,9 +201,10 @@ impl Session {
     /// wait for texts. An interrupt comes after the answer to the request on the screen, because it
     /// would cancel the approved action.
     fn next_typed_message(&self, launch: &Launch) -> Option<&AgentMessage> {
-        let queued = || self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
-        let free =
-            |m: &&AgentMessage| m.unproved.is_none() && self.input_blocked(launch, m).is_none();
+        let queued = || self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
+        let free = |m: &&AgentMessage| {
+            m.unconfirmed_reason.is_none() && self.input_blocked(launch, m).is_none()
+        };
         let is_key = |m: &&AgentMessage| {
             matches!(m.kind, AgentMessageKind::Answer | AgentMessageKind::Interrupt)
         };
@@ -255,7 +256,7 @@ impl Session {
             launch.has_ended() || (launch.activity() != Activity::Active && !launch.is_stopping())
         };
         let ran = |launch: &Launch| {
-            !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
+            !matches!(launch.phase, LaunchPhase::Pending | LaunchPhase::Failed { .. })
         };
         self.attempt().shown.is_terminal()
             && !self.is_stop_pending()
@@ -298,9 +299,9 @@ impl Session {
 
 fn launch_effect(launch: &Launch) -> Option<SessionEffect> {
     match (&launch.phase, launch.stop) {
-        (LaunchPhase::Owed, None) => Some(SessionEffect::StartLaunch(launch.id)),
+        (LaunchPhase::Pending, None) => Some(SessionEffect::StartLaunch(launch.id)),
         // Nothing follows it, so the stop effect alone reports its end.
-        (LaunchPhase::Owed, Some(stop)) => Some(SessionEffect::StopLaunch(launch.id, stop.step)),
+        (LaunchPhase::Pending, Some(stop)) => Some(SessionEffect::StopLaunch(launch.id, stop.step)),
         (LaunchPhase::Running { .. }, Some(stop)) => (stop.step != StopStep::GivenUp)
             .then_some(SessionEffect::StopLaunch(launch.id, stop.step)),
         (LaunchPhase::Running { .. }, None) => None,

@@ -19,16 +19,17 @@ impl Session {
 
     /// Returns the effect that has waited longest for a resource.
     pub fn longest_wait(&self) -> Option<&EffectWait> {
-        self.short.iter().min_by_key(|wait| wait.since.mono_ms)
+        self.effect_waits.iter().min_by_key(|wait| wait.since.mono_ms)
     }
 
     fn effect_wait(&self, effect: &str) -> Option<&EffectWait> {
-        self.short.iter().find(|wait| wait.effect == effect)
+        self.effect_waits.iter().find(|wait| wait.effect == effect)
     }
 
     /// Whether an effect waits and must not be retried yet.
     pub(super) fn is_waiting(&self, effect: &SessionEffect) -> bool {
-        !self.short.is_empty() && self.effect_wait(&effect.key()).is_some_and(|wait| !wait.retrying)
+        !self.effect_waits.is_empty()
+            && self.effect_wait(&effect.key()).is_some_and(|wait| !wait.retrying)
     }
 
     pub(super) fn decide_shortage(
@@ -63,20 +64,20 @@ impl Session {
             retry_at_ms: at.deadline(retry_after_ms(tries)),
             retrying: false,
         };
-        self.short.retain(|wait| wait.effect != met.effect);
-        self.short.push(wait);
+        self.effect_waits.retain(|wait| wait.effect != met.effect);
+        self.effect_waits.push(wait);
     }
 
     pub(super) fn retry(&mut self, retried: &EffectRetried) {
-        let waits = self.short.iter_mut().filter(|wait| wait.effect == retried.effect);
+        let waits = self.effect_waits.iter_mut().filter(|wait| wait.effect == retried.effect);
         waits.for_each(|wait| wait.retrying = true);
     }
 
     /// Drops the waits of effects that are no longer pending.
     pub(super) fn forget_waits(&mut self) {
-        if !self.short.is_empty() {
+        if !self.effect_waits.is_empty() {
             let owed: Vec<String> = self.pending_effects().iter().map(SessionEffect::key).collect();
-            self.short.retain(|wait| owed.contains(&wait.effect));
+            self.effect_waits.retain(|wait| owed.contains(&wait.effect));
         }
     }
 
@@ -84,7 +85,7 @@ impl Session {
         if bug!(ShortageNeverRetried) {
             return None;
         }
-        let waits = self.short.iter().filter(|wait| !wait.retrying);
+        let waits = self.effect_waits.iter().filter(|wait| !wait.retrying);
         waits.min_by_key(|wait| wait.retry_at_ms)
     }
 

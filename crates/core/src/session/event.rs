@@ -42,10 +42,10 @@ events! {
     WorkFailed = "work.failed", 1 { reason: String }
     WorkRemoved = "work.removed", 1 {}
     /// The agent's stored conversation is removed. Recorded before it is done.
-    StoreRemoved = "store.removed", 1 {}
+    ConversationDeleted = "conversation.deleted", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
-    LaunchRequested = "launch.owed", 1 { launch: LaunchId, why: LaunchReason }
+    LaunchRequested = "launch.requested", 1 { launch: LaunchId, why: LaunchReason }
     LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: ProcessIdentity, child: ProcessIdentity }
     /// An external agent is watched from now on.
     LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<ProcessIdentity> }
@@ -54,7 +54,7 @@ events! {
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
     /// The user at the agent's screen switched to another conversation.
-    ThreadSwitched = "thread.moved", 1 { launch: LaunchId, by: RecordSource, from: String, to: String }
+    ThreadSwitched = "thread.switched", 1 { launch: LaunchId, by: RecordSource, from: String, to: String }
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
     TurnEnded = "turn.ended", 1 {
@@ -90,15 +90,15 @@ events! {
     OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
     OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
     /// The disk of this directory is full, so the agent is made to wait.
-    OutputNoRoom = "output.no_room", 1 { launch: LaunchId, dir: String }
+    OutputDiskFull = "output.disk_full", 1 { launch: LaunchId, dir: String }
     /// The disk has space again.
-    OutputResumed = "output.flows", 1 { launch: LaunchId }
+    OutputResumed = "output.resumed", 1 { launch: LaunchId }
     /// The journal ends before the position that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     /// A record of an effect that Provost had not started was moved aside, and the effect ran.
     RecordForged = "record.forged", 1 { effect: String, moved_to: String }
     /// An effect met a shortage and waits. It did not start.
-    EffectShortage = "effect.short", 1 { effect: String, shortage: Shortage }
+    EffectShortage = "effect.shortage", 1 { effect: String, shortage: Shortage }
     /// The effect is retried.
     EffectRetried = "effect.retried", 1 { effect: String }
     /// The launch has used up its budget of reports; further ones are rejected.
@@ -106,13 +106,13 @@ events! {
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     /// Progress reported outside the stream has no cursor.
-    ProgressReported = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
-    UsageReported = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
-    ContextReported = "context.told", 1 { launch: LaunchId, context: ContextUsage, cursor: Cursor }
+    ProgressReported = "progress.reported", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
+    UsageReported = "usage.reported", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
+    ContextReported = "context.reported", 1 { launch: LaunchId, context: ContextUsage, cursor: Cursor }
     /// The agent compacted its conversation, on request or by itself.
     ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
     /// The agent did not compact its conversation, though asked.
-    CompactionFailed = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
+    CompactionFailed = "compaction.failed", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: ProcessExit, by: StoppedBy }
     /// The process cannot be observed, which does not mean that it ended.
@@ -121,10 +121,10 @@ events! {
     /// The process was suspended, as by a terminal's Ctrl-Z, or continues.
     ProcessSuspended = "process.suspended", 1 { launch: LaunchId, suspended: bool }
     /// The number of users at the agent's own screen.
-    ViewersChanged = "people.attached", 1 { launch: LaunchId, people: u32 }
+    ViewersChanged = "viewers.changed", 1 { launch: LaunchId, viewers: u32 }
     /// The process has ended, or was killed, with an unobserved exit code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
-    ProcessTreeReaped = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
+    ProcessTreeReaped = "process_tree.reaped", 1 { launch: LaunchId, leftovers: u32, verified: bool }
 
     /// A signal in the agent's transcript or from its hook, at this position.
     SignalRecorded = "signal.recorded", 1 {
@@ -137,24 +137,24 @@ events! {
         bytes: u64,
     }
     /// A signal inferred from the agent's terminal.
-    SignalInferred = "signal.hinted", 1 { launch: LaunchId, by: ScreenSource, place: u64, said: SignalKind }
+    SignalInferred = "signal.inferred", 1 { launch: LaunchId, by: ScreenSource, place: u64, said: SignalKind }
 
     /// The observed state of an external agent's pane.
-    PaneSeen = "pane.seen", 1 { launch: LaunchId, sight: PaneState }
+    PaneSeen = "pane.seen", 1 { launch: LaunchId, state: PaneState }
 
     ClaimMade = "claim.made", 1 {
         launch: Option<LaunchId>, kind: ClaimKind, source: ClaimSource, text: Option<String>,
-        standing: ReportStatus, cursor: Option<Cursor>,
+        status: ReportStatus, cursor: Option<Cursor>,
     }
-    FactReported = "fact.told", 1 {
-        launch: Option<LaunchId>, fact: FactKind, value: String, standing: ReportStatus, cursor: Option<Cursor>,
+    FactReported = "fact.reported", 1 {
+        launch: Option<LaunchId>, fact: FactKind, value: String, status: ReportStatus, cursor: Option<Cursor>,
     }
 
     /// The agent reported a result in the requested form.
-    ResultReported = "result.told", 1 { launch: LaunchId, result: StructuredResult, standing: ReportStatus, cursor: Cursor }
+    ResultReported = "result.reported", 1 { launch: LaunchId, result: StructuredResult, status: ReportStatus, cursor: Cursor }
 
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: AgentRequest, revision: u32, cursor: Cursor }
-    RequestSettled = "request.settled", 1 { request: RequestId, fate: RequestStatus, cursor: Option<Cursor> }
+    RequestSettled = "request.settled", 1 { request: RequestId, status: RequestStatus, cursor: Option<Cursor> }
 
     /// The outcome contradicts the answer: a denied action was performed, or an approved one was not.
     RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
@@ -180,17 +180,17 @@ events! {
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
     /// The text was typed into the agent's terminal. Only its transcript can confirm that the agent took
     /// it.
-    MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: TypingState }
+    MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, state: TypingState }
     /// The typed input was not confirmed. Only older ledgers have this event; `message.typed` replaced
     /// it.
-    MessageUnconfirmed = "message.unproved", 1 { key: String, reason: String }
+    MessageUnconfirmed = "message.unconfirmed", 1 { key: String, reason: String }
     /// The agent's program rejected a message. If `again`, it is sent after the turn that blocks it.
     MessageRefused = "message.refused", 1 {
-        key: String, launch: LaunchId, reason: String, again: bool, cursor: Cursor,
+        key: String, launch: LaunchId, reason: String, retry: bool, cursor: Cursor,
     }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
-    ResultRequested = "result.asked", 1 { key: String }
+    ResultRequested = "result.requested", 1 { key: String }
     /// Refuted work was sent back to the agent: its claim no longer counts.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
@@ -202,7 +202,7 @@ events! {
     SnapshotFailed = "snapshot.failed", 1 { reason: String }
     CheckFinished = "check.finished", 1 { receipt: Receipt }
 
-    StopRequested = "stop.asked", 1 { launch: LaunchId, why: StopReason, step: StopStep }
+    StopRequested = "stop.requested", 1 { launch: LaunchId, why: StopReason, step: StopStep }
     StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
 
     /// The team that the session was opened for has ended. Its process is stopped, at once or after its
@@ -212,7 +212,7 @@ events! {
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
     /// The next attempt begins a new conversation.
-    ThreadRestarted = "thread.left", 1 {}
+    ThreadRestarted = "thread.restarted", 1 {}
     /// Provost itself ended the attempt.
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }

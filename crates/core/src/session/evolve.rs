@@ -36,12 +36,12 @@ impl Session {
     /// Begins a session from its first event.
     pub fn open(id: SessionId, at: Moment, event: &SessionOpened) -> Session {
         let spec = (*event.spec).clone();
-        let setup = spec.setup.as_ref().map_or(SetupState::NotNeeded, |_| SetupState::Owed);
+        let setup = spec.setup.as_ref().map_or(SetupState::NotNeeded, |_| SetupState::Pending);
         let output_limit = spec.bounds.output_limit;
         let mut session = Session {
             id,
             opened: at,
-            work: WorkState::Owed,
+            work: WorkState::Pending,
             setup,
             work_for: 1,
             setup_for: 1,
@@ -70,8 +70,8 @@ impl Session {
             warnings: Vec::new(),
             facts: Vec::new(),
             forged_records: 0,
-            short: Vec::new(),
-            store_removed: false,
+            effect_waits: Vec::new(),
+            conversation_deleted: false,
             output_limit,
             imported: false,
             taken_over: false,
@@ -121,7 +121,7 @@ impl Session {
             }
             Event::WorkFailed(e) => self.work = WorkState::Failed { reason: e.reason.clone() },
             Event::WorkRemoved(_) => self.work = WorkState::Removed,
-            Event::StoreRemoved(_) => self.store_removed = true,
+            Event::ConversationDeleted(_) => self.conversation_deleted = true,
             Event::SetupFinished(e) => {
                 self.setup = match &e.failure {
                     None => SetupState::Done,
@@ -133,7 +133,7 @@ impl Session {
                 let mut launch = Launch::pending(e.launch, e.why, self.attempt().no, at);
                 let succeeds = matches!(e.why, LaunchReason::Crash | LaunchReason::Retry);
                 let died = if succeeds { self.current_launch() } else { None };
-                launch.stream.told = died.and_then(|died| died.stream.told.clone());
+                launch.stream.turn_input = died.and_then(|died| died.stream.turn_input.clone());
                 self.launches.push(launch);
                 self.resume(e.why, continuation);
                 self.put_on_command_line(e.launch, at);
@@ -169,7 +169,7 @@ impl Session {
             | Event::StreamSettled(_)
             | Event::OutputOversized(_)
             | Event::OutputAtLimit(_)
-            | Event::OutputNoRoom(_)
+            | Event::OutputDiskFull(_)
             | Event::OutputResumed(_)
             | Event::OutputLost(_)
             | Event::RecordForged(_)
@@ -187,7 +187,7 @@ impl Session {
                 let seen = LastSignal { said: e.said, place: e.place, at };
                 self.update_launch(e.launch, |launch| {
                     launch.watch.store_signal(e.by, seen);
-                    launch.watch.approved.take_if(|_| e.said == SignalKind::WentOn);
+                    launch.watch.approved.take_if(|_| e.said == SignalKind::Continued);
                 });
             }
             Event::SignalInferred(e) => {
@@ -198,7 +198,7 @@ impl Session {
             }
             Event::ThreadSwitched(e) => self.switch_thread(e, at),
             Event::PaneSeen(e) => {
-                self.update_launch(e.launch, |launch| launch.watch.pane = Some(e.sight));
+                self.update_launch(e.launch, |launch| launch.watch.pane = Some(e.state));
             }
             Event::ClaimMade(_)
             | Event::FactReported(_)
@@ -240,9 +240,12 @@ impl Session {
         match event {
             Event::LaunchStarted(e) => {
                 let child = Some(e.child.clone());
-                self.set_phase(e.launch, LaunchPhase::Running { child, sight: Visibility::Seen });
+                self.set_phase(
+                    e.launch,
+                    LaunchPhase::Running { child, visibility: Visibility::Seen },
+                );
                 if let Some(launch) = self.launch_mut(e.launch) {
-                    launch.stream.heard = at;
+                    launch.stream.last_heard = at;
                     launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
                     // Its stop was abandoned while it was unobserved. It is observed now, and can be
@@ -260,10 +263,13 @@ impl Session {
             }
             Event::LaunchAdopted(e) => {
                 let sight = if e.child.is_some() { Visibility::Seen } else { Visibility::Unknown };
-                self.set_phase(e.launch, LaunchPhase::Running { child: e.child.clone(), sight });
+                self.set_phase(
+                    e.launch,
+                    LaunchPhase::Running { child: e.child.clone(), visibility: sight },
+                );
                 self.update_launch(e.launch, |launch| {
                     launch.adopted = true;
-                    launch.stream.heard = at;
+                    launch.stream.last_heard = at;
                     launch.stream.turn = TurnState::Over;
                 });
                 self.queue_hook(HookEvent::Started, at);
@@ -285,11 +291,11 @@ impl Session {
             Event::ProcessSuspended(e) => self.update_launch(e.launch, |launch| {
                 launch.watch.suspended = e.suspended;
                 // Time spent suspended does not count as silence.
-                launch.stream.heard = at;
+                launch.stream.last_heard = at;
             }),
             Event::ViewersChanged(e) => {
                 self.update_launch(e.launch, |launch| {
-                    (launch.people, launch.attended) = (e.people, Some(at));
+                    (launch.viewers, launch.attended) = (e.viewers, Some(at));
                 });
             }
             Event::ProcessTreeReaped(e) => {
@@ -322,7 +328,7 @@ impl Session {
                 self.record_heard(e.launch, at, e.cursor);
                 self.update_launch(e.launch, |launch| {
                     launch.stream.begin_turn(e.turn.clone());
-                    launch.watch.turned = Some(at);
+                    launch.watch.turn_changed_at = Some(at);
                     launch.watch.approved = None;
                 });
                 self.begin_turn(e.launch);
@@ -376,7 +382,7 @@ impl Session {
             Event::StreamHeard(e) => {
                 self.break_silence(e.launch);
                 self.update_launch(e.launch, |launch| {
-                    launch.stream.heard.mono_ms = e.heard_ms;
+                    launch.stream.last_heard.mono_ms = e.heard_ms;
                     launch.stream.silent = false;
                 });
             }
@@ -405,10 +411,12 @@ impl Session {
             Event::OutputAtLimit(e) => {
                 self.update_launch(e.launch, |launch| launch.at_limit = true)
             }
-            Event::OutputNoRoom(e) => {
-                self.update_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
+            Event::OutputDiskFull(e) => {
+                self.update_launch(e.launch, |launch| launch.disk_full = Some(e.dir.clone()));
             }
-            Event::OutputResumed(e) => self.update_launch(e.launch, |launch| launch.no_room = None),
+            Event::OutputResumed(e) => {
+                self.update_launch(e.launch, |launch| launch.disk_full = None)
+            }
             Event::OutputLost(e) => self.update_launch(e.launch, |launch| {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;
@@ -471,7 +479,7 @@ impl Session {
                     launch: e.launch,
                     at,
                 };
-                self.take_claim(claim, e.standing, at);
+                self.take_claim(claim, e.status, at);
             }
             Event::FactReported(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
@@ -479,28 +487,28 @@ impl Session {
                 if let Some(launch) = e.launch {
                     self.count_report(launch, e.value.len());
                 }
-                if e.standing == ReportStatus::Applied {
+                if e.status == ReportStatus::Applied {
                     let value = shortened(&e.value, MAX_TEXT_KEPT);
                     push_bounded(&mut self.facts, Fact { kind: e.fact, value, at }, MAX_FACTS_KEPT);
                 }
             }
             Event::ResultReported(e) => {
                 self.advance_cursor(Some(e.launch), Some(e.cursor), at);
-                if e.standing == ReportStatus::Applied {
+                if e.status == ReportStatus::Applied {
                     self.attempt_mut().result = Some(e.result.clone());
                 }
             }
             Event::RequestOpened(e) => self.open_request(e, at),
             Event::RequestSettled(e) => {
                 if let Some(request) = self.requests.iter_mut().find(|r| r.id == e.request) {
-                    request.fate = e.fate;
+                    request.status = e.status;
                     let launch = request.launch;
                     self.advance_cursor(Some(launch), e.cursor, at);
                 }
             }
             Event::RequestContradicted(e) => {
                 if let Some(request) = self.requests.iter_mut().find(|r| r.id == e.request) {
-                    request.otherwise = Some(e.done);
+                    request.contradicted_by_outcome = Some(e.done);
                     let launch = request.launch;
                     self.advance_cursor(Some(launch), Some(e.cursor), at);
                 }
@@ -508,7 +516,7 @@ impl Session {
             Event::RequestRuled(e) => {
                 let ruled = self.requests.iter_mut().find(|request| request.id == e.request);
                 if let Some(request) = ruled {
-                    request.fate = RequestStatus::Answered;
+                    request.status = RequestStatus::Answered;
                     let answer = answer_message(request, &e.reply);
                     self.queue(answer.key, answer.kind, answer.text, answer.request, answer.reply);
                 }
@@ -525,22 +533,22 @@ impl Session {
                 self.settle_message(&e.key, DeliveryStatus::Delivered { launch: e.launch });
             }
             Event::MessageTyped(e) => {
-                let typed = TypedInput { launch: e.launch, at, way: e.way };
+                let typed = TypedInput { launch: e.launch, at, state: e.state };
                 self.update_message(&e.key, |message| {
-                    message.typed = (e.way != TypingState::Untyped).then_some(typed);
-                    message.unproved = unconfirmed_reason(e.way);
+                    message.typed = (e.state != TypingState::Untyped).then_some(typed);
+                    message.unconfirmed_reason = unconfirmed_reason(e.state);
                 });
             }
             Event::MessageUnconfirmed(e) => self.update_message(&e.key, |message| {
                 message.typed = None;
-                message.unproved = Some(e.reason.clone());
+                message.unconfirmed_reason = Some(e.reason.clone());
             }),
             Event::MessageRefused(e) => self.record_refusal(e, at),
             Event::MessageLost(e) => {
                 if self.message_kind(&e.key) == Some(AgentMessageKind::Interrupt) {
                     // The turn may have ended because it was interrupted at the screen.
                     let attempt = self.attempt_mut();
-                    attempt.held = attempt.was_interrupted();
+                    attempt.awaits_user = attempt.was_interrupted();
                     self.drop_interrupt_text(&e.key, &e.reason);
                 }
                 self.settle_message(
@@ -557,7 +565,7 @@ impl Session {
     fn apply_attempt(&mut self, at: Moment, event: &Event) {
         match event {
             Event::ResultRequested(e) => {
-                self.attempt_mut().result_asked = Some(at);
+                self.attempt_mut().result_requested = Some(at);
                 self.queue(
                     e.key.clone(),
                     AgentMessageKind::ResultWanted,
@@ -571,7 +579,7 @@ impl Session {
                 let attempt = self.attempt_mut();
                 attempt.reworks += 1;
                 attempt.claim = None;
-                attempt.result_asked = None;
+                attempt.result_requested = None;
                 attempt.verifying.discard();
                 self.queue(e.key.clone(), AgentMessageKind::Rework, e.text.clone(), None, None);
                 self.expect_turn(at);
@@ -618,7 +626,7 @@ impl Session {
             // A team member may be idle for any time.
             && !(state == State::Idle && self.is_member())
             // Time spent waiting for the user does not count.
-            && !(state == State::Idle && self.attempt().held)
+            && !(state == State::Idle && self.attempt().awaits_user)
             && self
                 .current_launch()
                 .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
@@ -650,11 +658,11 @@ impl Session {
     /// Retries a failed worktree or setup for the next attempt: the user may have fixed its cause.
     fn retry_worktree(&mut self, attempt: u32) {
         if matches!(self.work, WorkState::Failed { .. }) {
-            (self.work, self.work_for) = (WorkState::Owed, attempt);
+            (self.work, self.work_for) = (WorkState::Pending, attempt);
         }
         match self.setup {
-            SetupState::Owed | SetupState::Failed { .. } => {
-                (self.setup, self.setup_for) = (SetupState::Owed, attempt);
+            SetupState::Pending | SetupState::Failed { .. } => {
+                (self.setup, self.setup_for) = (SetupState::Pending, attempt);
             }
             SetupState::NotNeeded | SetupState::Done => {}
         }
@@ -684,10 +692,10 @@ impl Session {
         }
         let died = self.current_launch()?;
         let heard =
-            |m: &AgentMessage| m.attempt == self.attempt().no && m.fate != DeliveryStatus::Queued;
+            |m: &AgentMessage| m.attempt == self.attempt().no && m.status != DeliveryStatus::Queued;
         let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
         let instruction = self.attempt().instruction.as_deref();
-        let instruction = died.stream.told.as_deref().or(instruction).unwrap_or_default();
+        let instruction = died.stream.turn_input.as_deref().or(instruction).unwrap_or_default();
         (self.messages.iter().any(heard) && !asks)
             .then(|| crate::prompt::continuation(&died.phase, instruction))
     }
@@ -751,9 +759,9 @@ impl Session {
             asked: e.asked.clone(),
             revision: e.revision,
             at,
-            fate,
+            status: fate,
             allowed: None,
-            otherwise: None,
+            contradicted_by_outcome: None,
         });
     }
 
@@ -797,7 +805,7 @@ impl Session {
     pub(super) fn record_heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
         self.break_silence(launch);
         self.update_launch(launch, |launch| {
-            launch.stream.heard = at;
+            launch.stream.last_heard = at;
             launch.stream.silent = false;
             launch.stream.retrying = false;
             launch.stream.retrying_why = None;
@@ -829,7 +837,7 @@ impl Session {
 
     fn set_visibility(&mut self, launch: LaunchId, seen: Visibility) {
         self.update_launch(launch, |launch| {
-            if let LaunchPhase::Running { sight, .. } = &mut launch.phase {
+            if let LaunchPhase::Running { visibility: sight, .. } = &mut launch.phase {
                 *sight = seen;
             }
         });

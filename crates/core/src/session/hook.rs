@@ -37,7 +37,7 @@ impl HookEvent {
     /// Returns the hook event of a state. Transient states have none.
     pub fn for_state(state: State) -> Option<HookEvent> {
         match state {
-            State::Working | State::Idle | State::WrappingUp | State::Verifying => None,
+            State::Working | State::Idle | State::Finishing | State::Verifying => None,
             State::NeedsInput
             | State::Rework
             | State::Stalled
@@ -46,7 +46,7 @@ impl HookEvent {
             | State::Completed
             | State::Accepted
             | State::Failed
-            | State::EndedUnclaimed
+            | State::ExitedWithoutClaim
             | State::Stopped
             | State::Disputed
             | State::Cancelled

@@ -60,7 +60,7 @@ impl Session {
         let of_it = |request: &&Request| request.launch == launch.id && request.is_inferred();
         let last = self.requests.iter().rev().find(of_it)?;
         let answers =
-            |m: &AgentMessage| m.request == Some(last.id) && m.fate == DeliveryStatus::Queued;
+            |m: &AgentMessage| m.request == Some(last.id) && m.status == DeliveryStatus::Queued;
         (last.is_open() || self.messages.iter().any(answers)).then_some(last)
     }
 
@@ -68,7 +68,7 @@ impl Session {
     /// input or by a user there, and an answer still waiting is not for the new dialog.
     fn settle_replaced(&self, launch: &Launch, request: &Request) -> Vec<Event> {
         let waits = |m: &&AgentMessage| {
-            let queued = m.fate == DeliveryStatus::Queued && m.typed.is_none();
+            let queued = m.status == DeliveryStatus::Queued && m.typed.is_none();
             m.kind == AgentMessageKind::Answer && m.request == Some(request.id) && queued
         };
         let lost = self.messages.iter().filter(waits).map(|message| {
@@ -77,7 +77,7 @@ impl Session {
         });
         let settled = request.is_open().then(|| {
             let fate = RequestStatus::AnsweredElsewhere;
-            RequestSettled { request: request.id, fate, cursor: None }.into()
+            RequestSettled { request: request.id, status: fate, cursor: None }.into()
         });
         self.settle_answers(launch).chain(lost).chain(settled).collect()
     }
@@ -96,7 +96,7 @@ impl AgentRequest {
     fn mark_inferred(&self, by: ScreenSource) -> AgentRequest {
         let mut asked = self.clone();
         if let Some(subject) = asked.subject.as_deref_mut() {
-            subject.guessed_by = Some(by);
+            subject.inferred_from = Some(by);
         }
         asked
     }

@@ -215,7 +215,7 @@ impl Session {
 
     /// Whether its process is not started yet. The table treats it as alive, since nothing has ended.
     pub fn is_starting(&self) -> bool {
-        let owed = |launch: &Launch| launch.phase == LaunchPhase::Owed && launch.stop.is_none();
+        let owed = |launch: &Launch| launch.phase == LaunchPhase::Pending && launch.stop.is_none();
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         open && self.current_launch().is_none_or(owed)
     }
@@ -226,7 +226,7 @@ impl Session {
             launch.may_be_running() && launch.stop.is_none() && !launch.is_in_turn()
         };
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
-        open && self.attempt().held && self.current_launch().is_some_and(rests)
+        open && self.attempt().awaits_user && self.current_launch().is_some_and(rests)
     }
 
     /// Returns flags to show beside the state, also after the seal. They never change the outcome.
@@ -237,28 +237,28 @@ impl Session {
         let caveats = &self.attempt().verifying.caveats;
         note(caveats.kept_at.is_some(), Flag::OffBranch);
         note(!caveats.left_out.is_empty(), Flag::LeftOut);
-        note(self.contradicted_requests().next().is_some(), Flag::SettledOtherwise);
+        note(self.contradicted_requests().next().is_some(), Flag::AnswerOverridden);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         note(self.forged_records > 0, Flag::RecordForged);
         note(self.is_starting(), Flag::Starting);
         note(self.awaits_user(), Flag::Interrupted);
-        note(!self.short.is_empty(), Flag::Shortage);
+        note(!self.effect_waits.is_empty(), Flag::Shortage);
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;
             note(launch.is_stopping(), Flag::Stopping);
             note(launch.at_limit && launch.may_be_running(), Flag::OutputLimit);
-            note(launch.no_room.is_some() && launch.may_be_running(), Flag::NoRoom);
+            note(launch.disk_full.is_some() && launch.may_be_running(), Flag::DiskFull);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.reports.refused, Flag::ReportsRefused);
             note(launch.stream.retrying && launch.may_be_running(), Flag::Retrying);
             note(launch.watch.suspended && launch.may_be_running(), Flag::Suspended);
-            note(self.has_unobservable_turns(), Flag::TurnsUnseen);
+            note(self.has_unobservable_turns(), Flag::TurnsUnobservable);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
             let unverified = gone.is_some_and(|gone| !gone.verified);
-            note(unverified || launch.is_stop_abandoned(), Flag::NotVerifiedGone);
+            note(unverified || launch.is_stop_abandoned(), Flag::ProcessesMayRemain);
         }
         notes
     }

@@ -134,11 +134,11 @@ pub struct StopProgress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchPhase {
-    Owed,
+    Pending,
     Running {
         /// None if it was adopted by its transcript, and its process is unknown.
         child: Option<ProcessIdentity>,
-        sight: Visibility,
+        visibility: Visibility,
     },
     Ended {
         end: ProcessExit,
@@ -190,7 +190,7 @@ pub struct Stream {
     pub interrupted: bool,
     /// Whether a turn is open. A command without a protocol is one long turn.
     pub turn: TurnState,
-    pub heard: Moment,
+    pub last_heard: Moment,
     pub silent: bool,
     pub closed: Option<Moment>,
     /// The window after `closed` is over and the process still lives.
@@ -204,7 +204,7 @@ pub struct Stream {
     pub expected: bool,
     /// The text sent to the idle agent, until the turn that it begins is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<String>,
+    pub turn_input: Option<String>,
 }
 
 impl Stream {
@@ -212,7 +212,7 @@ impl Stream {
     pub(super) fn expect_turn(&mut self, at: Moment) {
         self.expected |= self.turn == TurnState::Over;
         self.turn = TurnState::Open { turn: None };
-        (self.heard, self.silent) = (at, false);
+        (self.last_heard, self.silent) = (at, false);
     }
 
     pub(super) fn begin_turn(&mut self, turn: Option<String>) {
@@ -227,12 +227,13 @@ impl Stream {
     pub(super) fn forget_expected_turn(&mut self) {
         self.own_turn = None;
         if self.turn == (TurnState::Open { turn: None }) {
-            (self.turn, self.expected, self.told) = (TurnState::Over, false, None);
+            (self.turn, self.expected, self.turn_input) = (TurnState::Over, false, None);
         }
     }
 
     pub(super) fn end_turn(&mut self, well: bool, takes_more: bool) {
-        (self.ended_well, self.interrupted, self.expected, self.told) = (well, false, false, None);
+        (self.ended_well, self.interrupted, self.expected, self.turn_input) =
+            (well, false, false, None);
         if takes_more {
             self.turn = TurnState::Over;
         }
@@ -289,7 +290,7 @@ pub struct Launch {
     pub why: LaunchReason,
     /// The attempt that this launch serves now.
     pub attempt: u32,
-    pub owed_at: Moment,
+    pub requested_at: Moment,
     /// The start of the handshake window: when it was first observed running, or when the present daemon
     /// began to follow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,13 +305,13 @@ pub struct Launch {
     pub at_limit: bool,
     /// The directory whose disk is full.
     #[serde(default)]
-    pub no_room: Option<String>,
+    pub disk_full: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
     #[serde(default, skip_serializing_if = "ReportUsage::is_empty")]
     pub reports: ReportUsage,
     /// The number of users at the agent's own screen.
-    pub people: u32,
+    pub viewers: u32,
     /// When a user last attached or detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended: Option<Moment>,
@@ -330,10 +331,10 @@ impl Launch {
             id,
             why,
             attempt,
-            owed_at: at,
+            requested_at: at,
             followed: None,
             holder: None,
-            phase: LaunchPhase::Owed,
+            phase: LaunchPhase::Pending,
             stream: Stream {
                 ready: false,
                 refused: None,
@@ -343,24 +344,24 @@ impl Launch {
                 ended_well: false,
                 interrupted: false,
                 turn,
-                heard: at,
+                last_heard: at,
                 silent: false,
                 closed: None,
                 settled: false,
                 retrying: false,
                 retrying_why: None,
                 expected: false,
-                told: None,
+                turn_input: None,
             },
             stop: None,
             gone: None,
             cursor: Cursor::default(),
             at_limit: false,
-            no_room: None,
+            disk_full: None,
             output_lost: false,
             oversized: false,
             reports: ReportUsage::default(),
-            people: 0,
+            viewers: 0,
             attended: None,
             watch: LaunchWatch::default(),
             adopted: false,
@@ -370,16 +371,16 @@ impl Launch {
     /// Whether a user is at its screen. Then it is neither asked for a result nor closed. Decisions of
     /// an operator still apply.
     pub fn is_attended(&self) -> bool {
-        self.may_be_running() && self.people > 0
+        self.may_be_running() && self.viewers > 0
     }
 
     /// The process fact of the table. A pending launch counts as alive: nothing has ended.
     pub fn process(&self) -> ProcessFact {
         match &self.phase {
-            LaunchPhase::Owed | LaunchPhase::Running { sight: Visibility::Seen, .. } => {
+            LaunchPhase::Pending | LaunchPhase::Running { visibility: Visibility::Seen, .. } => {
                 ProcessFact::Alive
             }
-            LaunchPhase::Running { sight: Visibility::Unknown, .. }
+            LaunchPhase::Running { visibility: Visibility::Unknown, .. }
             | LaunchPhase::Unobserved { .. } => ProcessFact::Unknown,
             // It was killed as a leftover, so its own exit code is unknown.
             LaunchPhase::Ended { by: StoppedBy::Provost, .. } if self.is_leftover() => {
@@ -421,7 +422,7 @@ impl Launch {
 
     /// Whether the process may still be running.
     pub fn may_be_running(&self) -> bool {
-        matches!(self.phase, LaunchPhase::Owed | LaunchPhase::Running { .. })
+        matches!(self.phase, LaunchPhase::Pending | LaunchPhase::Running { .. })
     }
 
     /// Whether Provost may begin to stop the process: it may be running, no stop is in progress, and
@@ -441,7 +442,7 @@ impl Launch {
                 *by == StoppedBy::Itself && *end != ProcessExit::Exit(0)
             }
             LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => true,
-            LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
+            LaunchPhase::Pending | LaunchPhase::Running { .. } => false,
         }
     }
 
@@ -458,7 +459,7 @@ impl Launch {
     /// Whether neither the process nor its descendants can change the work any more.
     pub fn is_gone(&self) -> bool {
         match self.phase {
-            LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
+            LaunchPhase::Pending | LaunchPhase::Running { .. } => false,
             LaunchPhase::Failed { .. } | LaunchPhase::Unobserved { .. } => true,
             LaunchPhase::Ended { .. } => self.gone.is_some(),
         }
@@ -469,7 +470,7 @@ impl Launch {
         match self.phase {
             LaunchPhase::Running { .. } => true,
             LaunchPhase::Ended { .. } => self.gone.is_none() || self.stream.closed.is_none(),
-            LaunchPhase::Owed | LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => {
+            LaunchPhase::Pending | LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => {
                 false
             }
         }

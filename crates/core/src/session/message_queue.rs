@@ -31,7 +31,7 @@ impl Session {
         reply: Option<RequestReply>,
     ) {
         let attempt = self.attempt().no;
-        self.attempt_mut().held |= kind == AgentMessageKind::Interrupt;
+        self.attempt_mut().awaits_user |= kind == AgentMessageKind::Interrupt;
         if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
             asked.allowed = reply.as_ref().and_then(RequestReply::allows);
         }
@@ -43,10 +43,10 @@ impl Session {
             reply,
             returned: None,
             attempt,
-            fate: DeliveryStatus::Queued,
+            status: DeliveryStatus::Queued,
             refusals: 0,
             typed: None,
-            unproved: None,
+            unconfirmed_reason: None,
             occasion: None,
         });
     }
@@ -60,7 +60,7 @@ impl Session {
         let kept = matches!(fate, DeliveryStatus::Delivered { .. })
             && self.spec.agent.driver.confirms_input_by_turn();
         self.update_message(key, |message| {
-            message.fate = fate;
+            message.status = fate;
             message.reply = None;
             // The text is no longer needed, and a user's text should not stay in memory.
             if !kept || !message.is_text() {

@@ -62,7 +62,7 @@ impl Session {
 
     /// Whether a rejected message is waiting to be sent again.
     pub(super) fn has_refused_message(&self) -> bool {
-        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         queued.any(|message| message.refusals > 0)
     }
 
@@ -79,7 +79,7 @@ impl Session {
         let message = self.message_by_write_key(key).ok_or(SessionRejection::NothingNew)?;
         let current = self.current_launch().is_some_and(|current| current.id == launch.id);
         let attempt = self.attempt();
-        let over = matches!(message.fate, DeliveryStatus::Undeliverable { .. })
+        let over = matches!(message.status, DeliveryStatus::Undeliverable { .. })
             || message.attempt != attempt.no;
         if over || !current {
             return Err(SessionRejection::NothingNew);
@@ -89,7 +89,7 @@ impl Session {
         let in_the_way = (busy || launch.turn().is_some()) && !bug!(RefusalFailsAttempt);
         let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
         let (key, reason) = (message.key.clone(), reason.to_owned());
-        let refused = MessageRefused { key, launch: launch.id, reason, again, cursor };
+        let refused = MessageRefused { key, launch: launch.id, reason, retry: again, cursor };
         let ends = !again && message.is_required() && !attempt.is_sealed() && !attempt.is_decided();
         let stopped = ends.then(|| {
             let detail = format!("the agent's program refused a message: {}", refused.reason);
@@ -100,17 +100,17 @@ impl Session {
 
     pub(super) fn record_refusal(&mut self, e: &MessageRefused, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
-        match (self.message_kind(&e.key), e.again) {
+        match (self.message_kind(&e.key), e.retry) {
             // The result is requested again when the agent is idle.
             (Some(AgentMessageKind::ResultWanted), true) => {
                 let attempt = self.attempt_mut();
-                attempt.result_asked = None;
+                attempt.result_requested = None;
                 attempt.refusals += 1;
                 let reason = e.reason.clone();
                 self.settle_message(&e.key, DeliveryStatus::Undeliverable { reason });
             }
             (_, true) => self.update_message(&e.key, |message| {
-                message.fate = DeliveryStatus::Queued;
+                message.status = DeliveryStatus::Queued;
                 message.refusals += 1;
             }),
             (_, false) => {
@@ -119,7 +119,7 @@ impl Session {
             }
         }
         self.update_launch(e.launch, |launch| {
-            if !e.again {
+            if !e.retry {
                 launch.stream.forget_expected_turn();
             } else if launch.turn().is_none() {
                 // The blocking turn may not have been observed yet.

@@ -23,11 +23,11 @@ pub enum PaneState {
     /// The agent runs in it, and keys reach the agent.
     Open,
     /// A user scrolls back in it: keys would not reach the agent.
-    Browsed,
+    ScrolledBack,
     /// Another program is in the foreground, usually a shell.
-    Taken,
+    OtherProgram,
     /// A user has begun to write at the agent's prompt.
-    Drafted,
+    UnsentText,
     /// It is missing, or cannot be observed.
     Gone,
 }
@@ -36,9 +36,9 @@ impl PaneState {
     pub fn describe(self) -> &'static str {
         match self {
             PaneState::Open => "the agent is in the foreground of its pane",
-            PaneState::Browsed => "a user is scrolling back in its pane",
-            PaneState::Taken => "another program is in the foreground of its pane",
-            PaneState::Drafted => "a user has begun to write at its prompt",
+            PaneState::ScrolledBack => "a user is scrolling back in its pane",
+            PaneState::OtherProgram => "another program is in the foreground of its pane",
+            PaneState::UnsentText => "a user has begun to write at its prompt",
             PaneState::Gone => "its pane cannot be observed",
         }
     }
@@ -51,7 +51,7 @@ impl Session {
         let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
         let new = launch.adopted && launch.may_be_running() && launch.watch.pane != Some(sight);
         if new {
-            Ok(vec![PaneSeen { launch: id, sight }.into()])
+            Ok(vec![PaneSeen { launch: id, state: sight }.into()])
         } else {
             Err(SessionRejection::NothingNew)
         }
@@ -61,13 +61,13 @@ impl Session {
     /// rejected.
     pub(super) fn decide_typing(&self, id: LaunchId, key: &str, to: TypingState) -> CommandResult {
         let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
-        let queued = |m: &&AgentMessage| m.key == key && m.fate == DeliveryStatus::Queued;
+        let queued = |m: &&AgentMessage| m.key == key && m.status == DeliveryStatus::Queued;
         let refused = |why: &'static str| Err(SessionRejection::NothingTyped(why));
         let Some(message) = self.messages.iter().find(queued) else {
             return refused("it is no longer queued");
         };
         let may = launch.adopted && launch.may_be_running() && !self.attempt().is_sealed();
-        match (message.typed.map(|typed| typed.way), to) {
+        match (message.typed.map(|typed| typed.state), to) {
             // An untyped message is in no pane, whatever the agent's status.
             (Some(TypingState::Typing), TypingState::Untyped) => {
                 Ok(vec![typed_event(message, id, to)])
@@ -75,27 +75,27 @@ impl Session {
             _ if !may => refused("its agent is not followed"),
             (None, TypingState::Typing) => match self.input_blocked(launch, message) {
                 Some(why) => refused(why.describe()),
-                None if message.unproved.is_some() => refused(UNCONFIRMED),
+                None if message.unconfirmed_reason.is_some() => refused(UNCONFIRMED),
                 None => Ok(vec![typed_event(message, id, to)]),
             },
             // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
-            (Some(TypingState::Typing), TypingState::Keys)
+            (Some(TypingState::Typing), TypingState::Typed)
                 if message.kind == AgentMessageKind::Interrupt =>
             {
                 let delivered = MessageDelivered { key: message.key.clone(), launch: id };
                 Ok(vec![typed_event(message, id, to), delivered.into()])
             }
-            (Some(TypingState::Typing), TypingState::Keys)
-            | (Some(TypingState::Again), TypingState::Pressing)
+            (Some(TypingState::Typing), TypingState::Typed)
+            | (Some(TypingState::RetryEnter), TypingState::Pressing)
             | (Some(TypingState::Pressing), TypingState::Pressed)
             | (
                 Some(
                     TypingState::Typing
-                    | TypingState::Keys
-                    | TypingState::Again
+                    | TypingState::Typed
+                    | TypingState::RetryEnter
                     | TypingState::Pressing,
                 ),
-                TypingState::Doubted,
+                TypingState::Unconfirmed,
             ) => Ok(vec![typed_event(message, id, to)]),
             _ => refused("it was already typed"),
         }
@@ -113,10 +113,10 @@ impl Session {
 }
 
 fn typed_event(message: &AgentMessage, launch: LaunchId, way: TypingState) -> Event {
-    MessageTyped { key: message.key.clone(), launch, way }.into()
+    MessageTyped { key: message.key.clone(), launch, state: way }.into()
 }
 
 /// Returns the reason a message that may have been typed is waiting.
 pub(super) fn unconfirmed_reason(way: TypingState) -> Option<String> {
-    (way == TypingState::Doubted).then(|| UNCONFIRMED.to_owned())
+    (way == TypingState::Unconfirmed).then(|| UNCONFIRMED.to_owned())
 }

@@ -32,7 +32,7 @@ impl Session {
         };
         let waits = |m: &&AgentMessage| {
             m.kind == AgentMessageKind::Answer
-                && m.fate == DeliveryStatus::Queued
+                && m.status == DeliveryStatus::Queued
                 && m.typed.is_none()
         };
         let asks = launch.watch.shown_signal() == Some(SignalKind::Asks);
@@ -43,7 +43,7 @@ impl Session {
     pub(super) fn restart_silence_window(&mut self, was_blocked: bool, at: Moment) {
         let over = was_blocked && !self.is_blocked();
         if let Some(launch) = self.launches.last_mut().filter(|l| over && l.may_be_running()) {
-            launch.stream.heard = at;
+            launch.stream.last_heard = at;
             launch.stream.silent = false;
         }
     }

@@ -229,7 +229,7 @@ impl Session {
     }
 
     fn has_queue_space(&self) -> bool {
-        self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued).count() < MAX_QUEUED
+        self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count() < MAX_QUEUED
     }
 
     fn reaction_state(&self, name: &str) -> Option<&ReactionState> {
@@ -292,7 +292,7 @@ impl Session {
             && self.limited.is_none()
             && !launch.watch.suspended
             && !self.is_blocked();
-        works.then_some(launch.stream.heard.mono_ms)
+        works.then_some(launch.stream.last_heard.mono_ms)
     }
 
     /// Carries out the action of a reaction.
@@ -353,7 +353,7 @@ impl Session {
             return None;
         }
         let void = |request: &crate::request::Request| {
-            RequestSettled { request: request.id, fate: RequestStatus::Void, cursor: None }.into()
+            RequestSettled { request: request.id, status: RequestStatus::Void, cursor: None }.into()
         };
         let replaced = || {
             let (from, to) = (self.spec.agent.name.clone(), heir.agent.name.clone());
@@ -377,7 +377,7 @@ impl Session {
         (self.thread, self.context, self.limited) = (None, None, None);
         let (no, instruction) = (self.attempt().no, self.attempt().instruction.clone());
         let attempt = self.attempt_mut();
-        (attempt.claim, attempt.result_asked, attempt.held) = (None, None, false);
+        (attempt.claim, attempt.result_requested, attempt.awaits_user) = (None, None, false);
         let instruction = instruction.unwrap_or_default();
         let text = crate::prompt::hand_over(from, &instruction, heir.text.as_deref());
         self.queue_text(format!("handed-over-{no}"), AgentMessageKind::Instruction, text);

@@ -39,7 +39,9 @@ impl Session {
         let died = match launch.phase {
             LaunchPhase::Ended { by, .. } => by == StoppedBy::Itself,
             LaunchPhase::Unobserved { .. } => true,
-            LaunchPhase::Owed | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => false,
+            LaunchPhase::Pending | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => {
+                false
+            }
         };
         let died = died && launch.stream.refused.is_none() && self.thread.is_none();
         let failed = !launch.stream.ready && (died || launch.stream.unreachable);
@@ -97,7 +99,7 @@ impl Session {
         }
         self.messages.iter().find(|m| {
             m.kind == AgentMessageKind::Continue
-                && m.fate == DeliveryStatus::Queued
+                && m.status == DeliveryStatus::Queued
                 && m.attempt == self.attempt().no
         })
     }

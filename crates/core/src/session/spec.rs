@@ -315,8 +315,8 @@ impl WorkLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitZeroPolicy {
-    SaysNothing,
-    IsDone,
+    NotAClaim,
+    Completes,
 }
 
 /// The policy for a running process once its attempt is sealed.
@@ -358,7 +358,7 @@ pub struct SessionSpec {
     pub check_terms: CheckTerms,
     pub empty_diff: EmptyDiff,
     pub exit0: ExitZeroPolicy,
-    pub afterwards: OnFinish,
+    pub on_finish: OnFinish,
     pub bounds: Bounds,
     #[serde(default)]
     pub budget: Budget,
@@ -440,7 +440,7 @@ impl SessionSpec {
     /// Whether exit 0 means done. A command with checks but no protocol has no other way to report that.
     pub fn exit_zero_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
-        self.exit0 == ExitZeroPolicy::IsDone || judged_by_checks
+        self.exit0 == ExitZeroPolicy::Completes || judged_by_checks
     }
 
     /// Returns the source of a check.

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkState {
-    Owed,
+    Pending,
     Ready { cwd: String, base: Option<Snapshot> },
     Failed { reason: String },
     Removed,
@@ -38,7 +38,7 @@ pub enum WorkState {
 #[serde(rename_all = "snake_case")]
 pub enum SetupState {
     NotNeeded,
-    Owed,
+    Pending,
     Done,
     Failed { reason: String },
 }
@@ -87,7 +87,7 @@ pub struct AgentMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<ToolCallResult>,
     pub attempt: u32,
-    pub fate: DeliveryStatus,
+    pub status: DeliveryStatus,
     /// How many times the agent's program rejected it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
@@ -96,7 +96,7 @@ pub struct AgentMessage {
     pub typed: Option<TypedInput>,
     /// The reason it waits though it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unproved: Option<String>,
+    pub unconfirmed_reason: Option<String>,
     /// The occasion of a nudge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occasion: Option<Occasion>,
@@ -264,10 +264,10 @@ pub struct Session {
     pub forged_records: u32,
     /// Effects that wait for a resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub short: Vec<EffectWait>,
+    pub effect_waits: Vec<EffectWait>,
     /// Whether the agent's stored conversation is gone.
     #[serde(default)]
-    pub store_removed: bool,
+    pub conversation_deleted: bool,
     pub output_limit: u64,
     /// Whether the ledger holds it because it was imported from another home. Not part of its events.
     #[serde(skip)]
@@ -317,7 +317,8 @@ impl Session {
         let current = |launch: LaunchId| {
             self.launch(launch).is_some_and(|launch| launch.attempt == self.attempt().no)
         };
-        let requests = self.requests.iter().filter(|request| request.otherwise.is_some());
+        let requests =
+            self.requests.iter().filter(|request| request.contradicted_by_outcome.is_some());
         requests.filter(move |request| current(request.launch))
     }
 
@@ -337,7 +338,7 @@ impl Session {
     pub fn base_tree(&self) -> Option<&TreeId> {
         match &self.work {
             WorkState::Ready { base, .. } => base.as_ref().map(|base| &base.tree),
-            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
         }
     }
 
@@ -349,8 +350,9 @@ impl Session {
     fn failed_to_start(&self, attempt: &Attempt) -> bool {
         let by_user =
             attempt.superseded || attempt.cancelled.is_some() || !attempt.resolutions.is_empty();
-        let turned =
-            |launch: &Launch| launch.attempt == attempt.no && launch.watch.turned.is_some();
+        let turned = |launch: &Launch| {
+            launch.attempt == attempt.no && launch.watch.turn_changed_at.is_some()
+        };
         let began = attempt.claim.is_some()
             || attempt.last_turn.is_some()
             || self.launches.iter().any(turned);

@@ -92,10 +92,10 @@ impl Session {
         self.update_launch(e.launch, |launch| {
             let watch = &mut launch.watch;
             watch.behind = true;
-            watch.left.retain(|left| *left != e.from && *left != e.to);
-            watch.left.push(e.from.clone());
-            let surplus = watch.left.len().saturating_sub(MAX_PREVIOUS_THREADS);
-            watch.left.drain(..surplus);
+            watch.previous_threads.retain(|left| *left != e.from && *left != e.to);
+            watch.previous_threads.push(e.from.clone());
+            let surplus = watch.previous_threads.len().saturating_sub(MAX_PREVIOUS_THREADS);
+            watch.previous_threads.drain(..surplus);
         });
     }
 }

@@ -103,7 +103,7 @@ impl Session {
         }
         // On the stream the agent waits for an answer, so it gets the reason for the rejection.
         let mark = self.mark_reports_refused(caller).unwrap_or_default();
-        let call = Box::new(team::MemberCall::Unread { why: refused.to_string() });
+        let call = Box::new(team::MemberCall::Invalid { why: refused.to_string() });
         let called = ToolCalled { no, launch, native, call, cursor };
         Ok(mark.into_iter().chain([called.into()]).collect())
     }
@@ -146,10 +146,10 @@ impl Session {
             reply: None,
             returned: Some(ToolCallResult { launch, native, ok: e.ok }),
             attempt,
-            fate: DeliveryStatus::Queued,
+            status: DeliveryStatus::Queued,
             refusals: 0,
             typed: None,
-            unproved: None,
+            unconfirmed_reason: None,
             occasion: None,
         });
     }

@@ -75,7 +75,7 @@ impl TypedInput {
 impl Launch {
     /// Whether a user was at its screen since this was typed, and may have changed the input.
     pub(super) fn was_attended_since(&self, typed: &TypedInput) -> bool {
-        self.people > 0 || typed.is_before(self.attended)
+        self.viewers > 0 || typed.is_before(self.attended)
     }
 }
 
@@ -83,7 +83,7 @@ impl Launch {
 impl Session {
     fn queued_answers(&self) -> impl Iterator<Item = &AgentMessage> {
         let waits = |m: &&AgentMessage| {
-            m.kind == AgentMessageKind::Answer && m.fate == DeliveryStatus::Queued
+            m.kind == AgentMessageKind::Answer && m.status == DeliveryStatus::Queued
         };
         self.messages.iter().filter(waits)
     }
@@ -128,7 +128,7 @@ impl Session {
         };
         self.queued_answers().filter(of_it).map(|message| {
             let key = message.key.clone();
-            if message.typed.is_some() || message.unproved.is_some() {
+            if message.typed.is_some() || message.unconfirmed_reason.is_some() {
                 MessageDelivered { key, launch: launch.id }.into()
             } else {
                 MessageLost { key, reason: SETTLED_AT_SCREEN.to_owned() }.into()
@@ -153,7 +153,7 @@ impl Session {
         if let Some(approved) = self.requests.iter().find(allowed).map(|request| request.id) {
             self.update_launch(launch, |launch| {
                 let mut records = launch.watch.records.values();
-                let done = records.any(|seen| seen.said == SignalKind::WentOn && seen.at == at);
+                let done = records.any(|seen| seen.said == SignalKind::Continued && seen.at == at);
                 launch.watch.approved = (!done).then_some(approved);
             });
         }
@@ -176,7 +176,7 @@ impl Session {
     /// Returns the reason the answer to a request never reached the agent, if it was lost.
     pub(super) fn answer_loss_reason(&self, request: &Request) -> Option<&str> {
         let to_it = |message: &&AgentMessage| message.request == Some(request.id);
-        match &self.messages.iter().rev().find(to_it)?.fate {
+        match &self.messages.iter().rev().find(to_it)?.status {
             DeliveryStatus::Undeliverable { reason } => Some(reason),
             DeliveryStatus::Queued | DeliveryStatus::Delivered { .. } => None,
         }
@@ -188,7 +188,7 @@ impl Session {
     /// Returns the message that a launch got on its command line.
     pub fn command_line_message(&self, launch: LaunchId) -> Option<&AgentMessage> {
         let on_its_line =
-            |typed: TypedInput| typed.launch == launch && typed.way == TypingState::CommandLine;
+            |typed: TypedInput| typed.launch == launch && typed.state == TypingState::CommandLine;
         self.messages.iter().find(|message| message.typed.is_some_and(on_its_line))
     }
 
@@ -199,13 +199,13 @@ impl Session {
             return;
         }
         let mut queued: Vec<&mut AgentMessage> =
-            self.messages.iter_mut().filter(|m| m.fate == DeliveryStatus::Queued).collect();
+            self.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
         // Input typed into an earlier process does not concern this one.
-        queued.iter_mut().for_each(|m| (m.typed, m.unproved) = (None, None));
+        queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
             |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(driver, &m.text).is_ok();
         if let Some(message) = queued.iter_mut().find(fits) {
-            message.typed = Some(TypedInput { launch, at, way: TypingState::CommandLine });
+            message.typed = Some(TypedInput { launch, at, state: TypingState::CommandLine });
         }
     }
 
@@ -215,11 +215,13 @@ impl Session {
         let Some(launch) = self.running_launch().filter(|one| one.id == typed.launch) else {
             return false;
         };
-        let prompts =
-            matches!(launch.watch.shown_signal(), Some(SignalKind::AtPrompt | SignalKind::Drafted));
+        let prompts = matches!(
+            launch.watch.shown_signal(),
+            Some(SignalKind::AtPrompt | SignalKind::UnsentText)
+        );
         let asks = self.unsettled_requests(launch.id).next().is_some();
-        let turned = launch.is_in_recorded_turn() || typed.is_before(launch.watch.turned);
-        let pane = matches!(launch.watch.pane, Some(PaneState::Open | PaneState::Drafted));
+        let turned = launch.is_in_recorded_turn() || typed.is_before(launch.watch.turn_changed_at);
+        let pane = matches!(launch.watch.pane, Some(PaneState::Open | PaneState::UnsentText));
         prompts
             && !asks
             && !turned
@@ -236,8 +238,9 @@ impl Session {
 
     /// Returns the text for which Enter is to be pressed once more.
     pub(super) fn pending_enter_retry(&self) -> Option<(&AgentMessage, TypedInput)> {
-        let again = |m: &'_ AgentMessage| m.typed.filter(|typed| typed.way == TypingState::Again);
-        let mut queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        let again =
+            |m: &'_ AgentMessage| m.typed.filter(|typed| typed.state == TypingState::RetryEnter);
+        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         queued.find_map(|m| Some((m, again(m)?)))
     }
 
@@ -249,13 +252,13 @@ impl Session {
         launch: &'a Launch,
     ) -> impl Iterator<Item = Event> + use<'a> {
         let typed = |m: &'a AgentMessage| {
-            let text = m.fate == DeliveryStatus::Queued && m.kind != AgentMessageKind::Answer;
+            let text = m.status == DeliveryStatus::Queued && m.kind != AgentMessageKind::Answer;
             let typed = m.typed.filter(|typed| text && typed.launch == launch.id)?;
-            (typed.way != TypingState::Typing).then_some((m, typed))
+            (typed.state != TypingState::Typing).then_some((m, typed))
         };
         let alone = |typed: &TypedInput| !launch.adopted && !launch.was_attended_since(typed);
         self.messages.iter().filter_map(typed).map(move |(m, typed)| {
-            if typed.way == TypingState::Doubted || alone(&typed) {
+            if typed.state == TypingState::Unconfirmed || alone(&typed) {
                 drop_unconfirmed(m)
             } else {
                 mark_unconfirmed(m, launch.id)
@@ -280,10 +283,11 @@ impl Session {
             return None;
         }
         let doubted = |m: &'_ AgentMessage| {
-            let queued = m.fate == DeliveryStatus::Queued;
-            m.typed.filter(|t| queued && t.way == TypingState::Doubted && t.launch == launch.id)
+            let queued = m.status == DeliveryStatus::Queued;
+            m.typed
+                .filter(|t| queued && t.state == TypingState::Unconfirmed && t.launch == launch.id)
         };
-        let long = |typed: TypedInput| typed.at.deadline(self.spec.bounds.unproved_ms);
+        let long = |typed: TypedInput| typed.at.deadline(self.spec.bounds.unconfirmed_ms);
         let found = self.messages.iter().filter_map(|m| Some((m, long(doubted(m)?))));
         found.min_by_key(|(_, at)| *at)
     }
@@ -313,7 +317,7 @@ impl AgentMessage {
 
 /// Marks input as unconfirmed: it may be in the terminal, so it is not typed again.
 pub(super) fn mark_unconfirmed(message: &AgentMessage, launch: LaunchId) -> Event {
-    MessageTyped { key: message.key.clone(), launch, way: TypingState::Doubted }.into()
+    MessageTyped { key: message.key.clone(), launch, state: TypingState::Unconfirmed }.into()
 }
 
 pub(super) fn drop_unconfirmed(message: &AgentMessage) -> Event {

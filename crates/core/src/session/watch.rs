@@ -141,12 +141,12 @@ pub enum SignalKind {
     Used,
     Progress,
     Asks,
-    WentOn,
+    Continued,
     Working,
     AtPrompt,
-    Drafted,
+    UnsentText,
     Retrying,
-    Rests,
+    Finished,
     Compacting,
     Compacted,
 }
@@ -162,12 +162,12 @@ impl SignalKind {
             SignalKind::Used => "used tokens",
             SignalKind::Progress => "progress",
             SignalKind::Asks => "asks",
-            SignalKind::WentOn => "continued",
+            SignalKind::Continued => "continued",
             SignalKind::Working => "working",
             SignalKind::AtPrompt => "at its prompt",
-            SignalKind::Drafted => "has unsent text at its prompt",
+            SignalKind::UnsentText => "has unsent text at its prompt",
             SignalKind::Retrying => "retrying",
-            SignalKind::Rests => "finished",
+            SignalKind::Finished => "finished",
             SignalKind::Compacting => "is compacting its conversation",
             SignalKind::Compacted => "compacted its conversation",
         }
@@ -185,7 +185,7 @@ impl RecordSignal {
             RecordSignal::UsageReported { .. } => SignalKind::Used,
             RecordSignal::Progress(_) => SignalKind::Progress,
             RecordSignal::RequestOpened(_) => SignalKind::Asks,
-            RecordSignal::Continued => SignalKind::WentOn,
+            RecordSignal::Continued => SignalKind::Continued,
             RecordSignal::Compacting => SignalKind::Compacting,
             RecordSignal::Compacted => SignalKind::Compacted,
         }
@@ -197,10 +197,10 @@ impl ScreenHint {
         match self {
             ScreenHint::Working => SignalKind::Working,
             ScreenHint::AtPrompt => SignalKind::AtPrompt,
-            ScreenHint::UnsentText => SignalKind::Drafted,
+            ScreenHint::UnsentText => SignalKind::UnsentText,
             ScreenHint::ShowsRequest(_) => SignalKind::Asks,
             ScreenHint::Retrying { .. } => SignalKind::Retrying,
-            ScreenHint::Finished => SignalKind::Rests,
+            ScreenHint::Finished => SignalKind::Finished,
         }
     }
 }
@@ -221,7 +221,7 @@ pub struct LaunchWatch {
     pub hints: BTreeMap<ScreenSource, LastSignal>,
     /// When a record last showed a turn beginning or ending.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub turned: Option<Moment>,
+    pub turn_changed_at: Option<Moment>,
     /// The turn that ended last. If another record reports it again, it neither begins nor ends again.
     pub last_turn: Option<String>,
     /// Whether the transcript reports turns. Then only the transcript ends a turn: at a hook, the agent
@@ -233,7 +233,7 @@ pub struct LaunchWatch {
     pub behind: bool,
     /// The previous conversations, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left: Vec<String>,
+    pub previous_threads: Vec<String>,
     /// Whether its process was suspended, as by a terminal's Ctrl-Z.
     pub suspended: bool,
     /// The request approved through Provost, until a record shows that the agent continued.
@@ -318,10 +318,10 @@ impl Launch {
             return None;
         }
         let (by, seen) = self.watch.newest_hint()?;
-        let turned = self.watch.turned?;
+        let turned = self.watch.turn_changed_at?;
         let in_turn = self.is_in_recorded_turn();
         let contradicts = match seen.said {
-            SignalKind::AtPrompt | SignalKind::Drafted | SignalKind::Rests => in_turn,
+            SignalKind::AtPrompt | SignalKind::UnsentText | SignalKind::Finished => in_turn,
             SignalKind::Working | SignalKind::Retrying => !in_turn,
             SignalKind::Named
             | SignalKind::Moved
@@ -331,7 +331,7 @@ impl Launch {
             | SignalKind::Used
             | SignalKind::Progress
             | SignalKind::Asks
-            | SignalKind::WentOn
+            | SignalKind::Continued
             | SignalKind::Compacting
             | SignalKind::Compacted => false,
         };
@@ -534,14 +534,14 @@ impl Session {
         let of_it = move |request: &&Request| request.launch == launch.id && which(request);
         self.open_requests().filter(of_it).map(|request| {
             let fate = RequestStatus::AnsweredElsewhere;
-            RequestSettled { request: request.id, fate, cursor: None }.into()
+            RequestSettled { request: request.id, status: fate, cursor: None }.into()
         })
     }
 
     /// Returns the delivery of the typed message that a record confirms.
     fn confirm_typed(&self, launch: LaunchId, text: &str) -> Option<Event> {
         let typed = |message: &&AgentMessage| {
-            message.fate == DeliveryStatus::Queued
+            message.status == DeliveryStatus::Queued
                 && message.typed.is_some_and(|typed| typed.launch == launch)
                 && same_text(&message.text, text)
         };
@@ -561,7 +561,7 @@ impl Session {
         let took = |typed: TypedInput| typed.launch == launch && shows(&typed);
         let told = |message: &&AgentMessage| {
             message.kind == AgentMessageKind::Compact
-                && message.fate == DeliveryStatus::Queued
+                && message.status == DeliveryStatus::Queued
                 && message.typed.is_some_and(took)
         };
         let key = self.messages.iter().find(told)?.key.clone();
@@ -607,7 +607,7 @@ impl Launch {
 pub struct TypedInput {
     pub launch: LaunchId,
     pub at: Moment,
-    pub way: TypingState,
+    pub state: TypingState,
 }
 
 /// The state of a typed text.
@@ -620,15 +620,15 @@ pub enum TypingState {
     Typing,
     /// It was not typed, because the pane took no keys. It waits as before.
     Untyped,
-    Keys,
+    Typed,
     /// It was not confirmed: Enter is to be pressed once more.
-    Again,
+    RetryEnter,
     /// Enter is about to be pressed in an external pane.
     Pressing,
     /// Enter was pressed once more.
     Pressed,
     /// Unconfirmed: it may be in the terminal, so it is not typed again.
-    Doubted,
+    Unconfirmed,
 }
 
 /// The suffix of a message's key for the second press of Enter.
@@ -690,7 +690,9 @@ impl Session {
     /// only reached the terminal, as far as is known.
     pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> CommandResult {
         let queued = |key: &str| {
-            self.messages.iter().find(|m| m.write_key() == key && m.fate == DeliveryStatus::Queued)
+            self.messages
+                .iter()
+                .find(|m| m.write_key() == key && m.status == DeliveryStatus::Queued)
         };
         // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
         let presses =
@@ -701,13 +703,13 @@ impl Session {
         }
         let pressed = key.strip_suffix(ENTER_RETRY_SUFFIX).and_then(queued);
         let (message, from, to) = match pressed {
-            Some(message) => (message, Some(TypingState::Again), TypingState::Pressed),
-            None => (queued(key).ok_or(SessionRejection::NothingNew)?, None, TypingState::Keys),
+            Some(message) => (message, Some(TypingState::RetryEnter), TypingState::Pressed),
+            None => (queued(key).ok_or(SessionRejection::NothingNew)?, None, TypingState::Typed),
         };
         // An agent that has ended cannot confirm the input, and another one does not get it again.
         let ended = !self.launch(launch).is_some_and(Launch::may_be_running);
-        let typed = MessageTyped { key: message.key.clone(), launch, way: to };
-        if message.typed.map(|typed| typed.way) != from {
+        let typed = MessageTyped { key: message.key.clone(), launch, state: to };
+        if message.typed.map(|typed| typed.state) != from {
             return Err(SessionRejection::NothingNew);
         }
         Ok(vec![if ended { drop_unconfirmed(message) } else { typed.into() }])
@@ -720,16 +722,16 @@ impl Session {
             matches!(
                 way,
                 TypingState::Typing
-                    | TypingState::Keys
+                    | TypingState::Typed
                     | TypingState::Pressing
                     | TypingState::Pressed
             )
         };
         let runs = |id| self.launch(id).is_some_and(Launch::may_be_running);
-        let queued = self.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued);
+        let queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         let typed = queued.filter_map(|m| Some((m, m.typed?)));
-        let waiting = typed.filter(move |(_, typed)| waits(typed.way) && runs(typed.launch));
-        waiting.map(|(m, typed)| (m, typed, typed.at.deadline(self.spec.bounds.proof_ms)))
+        let waiting = typed.filter(move |(_, typed)| waits(typed.state) && runs(typed.launch));
+        waiting.map(|(m, typed)| (m, typed, typed.at.deadline(self.spec.bounds.confirm_ms)))
     }
 
     pub(super) fn confirmation_deadline(&self) -> Option<(u64, DeadlineKind)> {
@@ -745,18 +747,18 @@ impl Session {
         let key = message.key.clone();
         // Pressing Enter would answer the agent's request, perhaps wrongly.
         let sends = message.kind != AgentMessageKind::Answer && self.may_retry_enter(&typed);
-        Some(match typed.way {
-            TypingState::Keys if sends => {
-                MessageTyped { key, launch: typed.launch, way: TypingState::Again }.into()
+        Some(match typed.state {
+            TypingState::Typed if sends => {
+                MessageTyped { key, launch: typed.launch, state: TypingState::RetryEnter }.into()
             }
             TypingState::CommandLine
             | TypingState::Typing
             | TypingState::Untyped
-            | TypingState::Keys
-            | TypingState::Again
+            | TypingState::Typed
+            | TypingState::RetryEnter
             | TypingState::Pressing
             | TypingState::Pressed
-            | TypingState::Doubted => mark_unconfirmed(message, typed.launch),
+            | TypingState::Unconfirmed => mark_unconfirmed(message, typed.launch),
         })
     }
 
@@ -765,22 +767,23 @@ impl Session {
     pub fn input_blocked(&self, launch: &Launch, message: &AgentMessage) -> Option<InputBlocked> {
         let asks = self.open_requests().any(|request| request.launch == launch.id)
             || launch.watch.shown_signal() == Some(SignalKind::Asks);
-        let drafted = launch.watch.last_hint(ScreenSource::Screen) == Some(SignalKind::Drafted);
+        let drafted = launch.watch.last_hint(ScreenSource::Screen) == Some(SignalKind::UnsentText);
         let answers = message.kind == AgentMessageKind::Answer;
         let by_pane = self.pane_block(launch);
         let interrupts = message.kind == AgentMessageKind::Interrupt;
         let prompted = !answers && !interrupts;
         // A key press waits for the one before it, but not for the confirmation of a text.
         let before = |m: &AgentMessage, way: TypingState| {
-            prompted || (m.kind == AgentMessageKind::Answer && way != TypingState::Doubted)
+            prompted || (m.kind == AgentMessageKind::Answer && way != TypingState::Unconfirmed)
         };
         let typed = |m: &AgentMessage| {
-            m.fate == DeliveryStatus::Queued && m.typed.is_some_and(|typed| before(m, typed.way))
+            m.status == DeliveryStatus::Queued
+                && m.typed.is_some_and(|typed| before(m, typed.state))
         };
         let reasons = [
             (launch.watch.suspended, InputBlocked::Suspended),
             (self.messages.iter().any(typed), InputBlocked::EarlierInputUnconfirmed),
-            (launch.people > 0, InputBlocked::Attended),
+            (launch.viewers > 0, InputBlocked::Attended),
             (
                 answers && !self.answers_current_request(launch, message),
                 InputBlocked::OtherRequestOpen,

@@ -97,7 +97,7 @@ impl Team {
             Some(match message.deadline_effect(now)? {
                 DeadlineEffect::Expired => MessageExpired { no }.into(),
                 DeadlineEffect::Returned => {
-                    let holder = message.standing.lease().map_or("nobody", |lease| &lease.consumer);
+                    let holder = message.status.lease().map_or("nobody", |lease| &lease.consumer);
                     let reason = format!("{holder} did not acknowledge it in time");
                     MessageReturned { no, reason }.into()
                 }
@@ -119,8 +119,8 @@ impl Team {
         of: impl Fn(SessionId) -> bool,
     ) -> Option<TeamStep> {
         self.messages.leased().find_map(|message| {
-            let lease = message.standing.lease()?;
-            let DeliveryMode::Push { session, key, turns } = &lease.way else { return None };
+            let lease = message.status.lease()?;
+            let DeliveryMode::Push { session, key, turns } = &lease.delivery else { return None };
             let session = Some(*session).filter(|id| of(*id)).and_then(around.session)?;
             let fate = PushStatus::inspect(session, key, *turns);
             self.settle_push(message, lease, fate, around).map(TeamStep::Events)
@@ -205,7 +205,7 @@ impl Team {
     fn waiting_by_member(&self, now: Moment) -> BTreeMap<&str, WaitingMessages<'_>> {
         let mut waiting: BTreeMap<&str, WaitingMessages<'_>> = BTreeMap::new();
         for message in &self.messages {
-            if let Some(lease) = message.standing.lease() {
+            if let Some(lease) = message.status.lease() {
                 waiting.entry(&lease.consumer).or_default().has_lease = true;
             } else if message.is_available(now) {
                 waiting.entry(message.to.name()).or_default().add(message);
@@ -221,7 +221,7 @@ impl Team {
         session: &Session,
         caller: &ProvostInvocation,
     ) -> TeamStep {
-        let sent = format!("task-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
+        let sent = format!("team-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
         let begins_thread = self.begins_thread(message, session);
         // A session that has ended takes it as its next instruction, which has its own key.
         let key = if session.attempt().is_sealed() || begins_thread {
@@ -233,7 +233,7 @@ impl Team {
         let lease = MessageLease {
             no: message.offers + 1,
             consumer: member.name.clone(),
-            way,
+            delivery: way,
             until_ms: None,
         };
         let text = envelope::format_message(self, message, caller);
@@ -268,7 +268,7 @@ impl<'s> PushStatus<'s> {
         let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
             return PushStatus::Unknown;
         };
-        let launch = match &sent.fate {
+        let launch = match &sent.status {
             DeliveryStatus::Queued => return PushStatus::Pending,
             DeliveryStatus::Undeliverable { reason } => return PushStatus::Lost(reason),
             DeliveryStatus::Delivered { launch } => *launch,
@@ -279,8 +279,9 @@ impl<'s> PushStatus<'s> {
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
         // In a process that began no turn, a turn is only expected.
-        let steered =
-            |one: &Launch| one.is_in_turn() && !one.stream.expected && one.watch.turned.is_some();
+        let steered = |one: &Launch| {
+            one.is_in_turn() && !one.stream.expected && one.watch.turn_changed_at.is_some()
+        };
         let over = |one: &Launch| one.id == launch && one.has_ended();
         match current {
             _ if begun => PushStatus::Begun,

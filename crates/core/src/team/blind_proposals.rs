@@ -150,7 +150,7 @@ impl Team {
             let (key, text) = (asked_key(round.no, to.name()), text(&to));
             // Provost itself asks; texts of other authors are quoted.
             let asked = MessageStored::by_rule(no, key, to, text);
-            MessageStored { kind: TeamMessageKind::Note, trust: MessageTrust::Instructs, ..asked }
+            MessageStored { kind: TeamMessageKind::Note, trust: MessageTrust::Trusted, ..asked }
                 .into()
         });
         stored.collect()
@@ -243,7 +243,7 @@ impl Team {
         let key = asked_key(round.no, &reviewer.name);
         let asked = self.messages.iter().rev().find(|message| message.key == key)?;
         let name = quote_name(&reviewer.name);
-        match &asked.standing {
+        match &asked.status {
             MessageStatus::Dead { reason } => {
                 Some(format!("{name} could not be asked: {}", visible(reason)))
             }

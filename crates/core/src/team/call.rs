@@ -56,7 +56,7 @@ impl JudgementKind {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum MemberCall {
     /// Shows the state of the team. The only call that changes nothing.
-    Look {},
+    Status {},
     Send {
         to: String,
         text: String,
@@ -99,7 +99,7 @@ pub enum MemberCall {
         #[serde(default)]
         pictures: Option<PictureFiles>,
     },
-    Show {
+    ShowEvidence {
         /// The iteration and name of the evidence. A challenge without them is about the work as a
         /// whole.
         #[serde(default)]
@@ -109,7 +109,7 @@ pub enum MemberCall {
         #[serde(default)]
         text: Option<String>,
         #[serde(default)]
-        attack: Option<WorkChallenge>,
+        challenge: Option<WorkChallenge>,
         #[serde(default)]
         fields: Option<BTreeMap<String, String>>,
     },
@@ -146,7 +146,7 @@ pub enum MemberCall {
         because: String,
     },
     /// An unreadable call. It still gets a response, because the caller waits for one.
-    Unread {
+    Invalid {
         why: String,
     },
 }
@@ -159,8 +159,8 @@ pub enum MemberCallError {
     #[error("name either a criterion or a piece of evidence")]
     OneOf,
     #[error(
-        "show exactly one of text, attack or fields, with the iteration and the name of the evidence; an \
-         attack alone is about the work as a whole"
+        "show exactly one of text, challenge or fields, with the iteration and the name of the evidence; a \
+         challenge alone is about the work as a whole"
     )]
     NotShown,
     #[error("{0}")]
@@ -171,13 +171,13 @@ impl MemberCall {
     /// Returns the name of its tool.
     pub fn as_str(&self) -> &'static str {
         match self {
-            MemberCall::Look {} => "look",
+            MemberCall::Status {} => "status",
             MemberCall::Send { .. } => "send",
             MemberCall::AskUser { .. } => "ask_user",
             MemberCall::ProposeCriterion { .. } => "propose_criterion",
             MemberCall::JudgeCriterion { .. } => "judge_criterion",
             MemberCall::Check { .. } => "check",
-            MemberCall::Show { .. } => "show",
+            MemberCall::ShowEvidence { .. } => "show_evidence",
             MemberCall::Continue { .. } => "continue",
             MemberCall::StopLoop { .. } => "stop_loop",
             MemberCall::Interrupt { .. } => "interrupt",
@@ -186,7 +186,7 @@ impl MemberCall {
             MemberCall::Acknowledge { .. } => "acknowledge",
             MemberCall::Epilogue { .. } => "epilogue",
             MemberCall::Finish { .. } => "finish",
-            MemberCall::Unread { .. } => "unread",
+            MemberCall::Invalid { .. } => "invalid",
         }
     }
 
@@ -203,7 +203,7 @@ impl MemberCall {
             None => own.to_owned(),
         };
         let command = match self.clone() {
-            MemberCall::Look {} => return Ok(None),
+            MemberCall::Status {} => return Ok(None),
             MemberCall::Send { to, text, kind, key: given, correlation, steer } => {
                 let to = match to.as_str() {
                     "operator" => Recipient::Operator,
@@ -234,17 +234,17 @@ impl MemberCall {
                 TeamCommand::Check { what: CheckSubject::for_evidence(evidence, pictures) }
             }
             MemberCall::Check { .. } => return Err(MemberCallError::OneOf),
-            MemberCall::Show { iteration, name, text, attack, fields } => {
+            MemberCall::ShowEvidence { iteration, name, text, challenge, fields } => {
                 let text = text.map(|text| {
                     ShownEvidence::Evidence(CriterionEvidence::Asserted {
                         text,
                         by: member.to_owned(),
                     })
                 });
-                match (iteration.zip(name), text, attack, fields) {
-                    (None, None, Some(attack), None) => TeamCommand::AttackWork { attack },
-                    (Some((iteration, name)), text, attack, fields) => {
-                        let shown = single_evidence(text, attack, fields)
+                match (iteration.zip(name), text, challenge, fields) {
+                    (None, None, Some(challenge), None) => TeamCommand::ChallengeWork { challenge },
+                    (Some((iteration, name)), text, challenge, fields) => {
+                        let shown = single_evidence(text, challenge, fields)
                             .ok_or(MemberCallError::NotShown)?;
                         TeamCommand::Show { iteration, name, shown }
                     }
@@ -266,7 +266,7 @@ impl MemberCall {
             MemberCall::Acknowledge { revision } => TeamCommand::AcknowledgeContract { revision },
             MemberCall::Epilogue { step, evidence } => TeamCommand::DoEpilogue { step, evidence },
             MemberCall::Finish { because } => TeamCommand::Finish { because, allow: Vec::new() },
-            MemberCall::Unread { why } => return Err(MemberCallError::Unread(why)),
+            MemberCall::Invalid { why } => return Err(MemberCallError::Unread(why)),
         };
         Ok(Some(command))
     }
@@ -309,10 +309,11 @@ fn to_judgement(
 
 fn single_evidence(
     text: Option<ShownEvidence>,
-    attack: Option<WorkChallenge>,
+    challenge: Option<WorkChallenge>,
     fields: Option<BTreeMap<String, String>>,
 ) -> Option<ShownEvidence> {
-    let shown = [text, attack.map(ShownEvidence::Attack), fields.map(ShownEvidence::Artifact)];
+    let shown =
+        [text, challenge.map(ShownEvidence::Challenge), fields.map(ShownEvidence::Artifact)];
     let mut shown = shown.into_iter().flatten();
     let first = shown.next()?;
     shown.next().is_none().then_some(first)

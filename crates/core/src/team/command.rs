@@ -107,7 +107,7 @@ pub enum TeamCommand {
         #[serde(default)]
         to: Option<String>,
     },
-    Bury {
+    DeadLetter {
         no: u32,
         reason: String,
     },
@@ -117,7 +117,7 @@ pub enum TeamCommand {
         needs: EvidenceRequirement,
     },
     /// Proposes and accepts a criterion in one step, or does neither.
-    Demand {
+    ProposeAccepted {
         text: String,
         rationale: Option<String>,
         needs: EvidenceRequirement,
@@ -200,13 +200,13 @@ pub enum TeamCommand {
         step: EpilogueStep,
         evidence: String,
     },
-    AttackWork {
-        attack: WorkChallenge,
+    ChallengeWork {
+        challenge: WorkChallenge,
     },
     Pause {
         because: String,
     },
-    GoOn,
+    Resume,
     Finish {
         because: String,
         /// The names of the blockers that the operator waives.
@@ -220,7 +220,7 @@ pub enum TeamCommand {
         because: String,
     },
     /// Time passed, or a session changed.
-    Look,
+    Tick,
 }
 
 /// The target of a requested check.
@@ -314,19 +314,19 @@ impl TeamCommand {
             },
             TeamCommand::CancelMessage { .. }
             | TeamCommand::Requeue { .. }
-            | TeamCommand::Bury { .. } => TeamAction::Sort,
+            | TeamCommand::DeadLetter { .. } => TeamAction::ManageMessages,
             TeamCommand::Propose { .. }
             | TeamCommand::Draft { .. }
             | TeamCommand::ProposeNext { .. } => TeamAction::Propose,
             TeamCommand::ChooseNext { .. } => TeamAction::Choose,
-            // `Demand` needs the right to judge. The right to propose is checked separately.
+            // `ProposeAccepted` needs the right to judge. The right to propose is checked separately.
             TeamCommand::Judge { .. }
-            | TeamCommand::Demand { .. }
+            | TeamCommand::ProposeAccepted { .. }
             | TeamCommand::ApproveCommands { .. } => TeamAction::Judge,
             TeamCommand::Check { .. }
             | TeamCommand::Show { .. }
             | TeamCommand::DoEpilogue { .. }
-            | TeamCommand::AttackWork { .. } => TeamAction::Show,
+            | TeamCommand::ChallengeWork { .. } => TeamAction::Show,
             TeamCommand::Continue { .. } => TeamAction::Continue,
             TeamCommand::Interrupt { .. } => TeamAction::Interrupt,
             TeamCommand::Compact { .. } => TeamAction::Compact,
@@ -334,11 +334,11 @@ impl TeamCommand {
             TeamCommand::Configure { .. } | TeamCommand::Rename { .. } => TeamAction::Configure,
             TeamCommand::RecordMove { .. } => TeamAction::RecordMove,
             TeamCommand::Pause { .. }
-            | TeamCommand::GoOn
+            | TeamCommand::Resume
             | TeamCommand::Finish { .. }
             | TeamCommand::Fail { .. }
             | TeamCommand::Cancel { .. } => TeamAction::End,
-            TeamCommand::CheckDone { .. } | TeamCommand::Look => return None,
+            TeamCommand::CheckDone { .. } | TeamCommand::Tick => return None,
         })
     }
 }
@@ -478,7 +478,7 @@ impl TeamRejection {
     pub fn code(&self) -> &'static str {
         match self {
             TeamRejection::NothingNew => "nothing_new",
-            TeamRejection::TeamOver(_) => "task_over",
+            TeamRejection::TeamOver(_) => "team_over",
             TeamRejection::NoMember { .. } => "no_member",
             TeamRejection::NotForRole { .. }
             | TeamRejection::RecordNotAllowed { .. }
@@ -498,7 +498,7 @@ impl TeamRejection {
             TeamRejection::InboxFull(..) => "inbox_full",
             TeamRejection::TooLong(_) => "too_long",
             TeamRejection::NoMessage(_) => "no_message",
-            TeamRejection::MessageIs { .. } => "message_is_otherwise",
+            TeamRejection::MessageIs { .. } => "wrong_message_status",
             TeamRejection::StaleLease(_) => "stale_lease",
             TeamRejection::NoLease { .. } => "no_lease",
             TeamRejection::KeyTaken(_) => "key_taken",
@@ -507,7 +507,7 @@ impl TeamRejection {
             TeamRejection::NoCriterion(_) => "no_criterion",
             TeamRejection::IllegalJudgement { .. } => "illegal_judgement",
             TeamRejection::Insufficient(_) => "insufficient",
-            TeamRejection::TextTooShort(_) => "says_nothing",
+            TeamRejection::TextTooShort(_) => "text_too_short",
             TeamRejection::TooManyCriteria(_) => "too_many_criteria",
             TeamRejection::NothingToCheck => "nothing_to_check",
             TeamRejection::NoPictures => "no_pictures",
@@ -520,13 +520,13 @@ impl TeamRejection {
             TeamRejection::BadTemplate(_) => "bad_template",
             TeamRejection::NoSuchEvidence(_) => "no_such_evidence",
             TeamRejection::OtherIteration { .. } => "other_iteration",
-            TeamRejection::EvidenceMismatch(_) => "unfit",
+            TeamRejection::EvidenceMismatch(_) => "evidence_mismatch",
             TeamRejection::Blocked(why) => why.code(),
             TeamRejection::StaleRevision { .. } => "other_revision",
             TeamRejection::NotReady(_) => "not_ready",
             TeamRejection::WorkerFirst => "worker_first",
             TeamRejection::AlreadyProposed(_) => "proposed_already",
-            TeamRejection::ProposalsMissing => "not_both",
+            TeamRejection::ProposalsMissing => "proposals_missing",
             TeamRejection::OwnProposal => "own_proposal",
             TeamRejection::OperatorAllows(_) => "operator_allows",
             TeamRejection::MessagesOpen { .. } => "messages_open",
@@ -534,7 +534,7 @@ impl TeamRejection {
             TeamRejection::BeingAudited => "being_audited",
             TeamRejection::NotPaused => "not_paused",
             TeamRejection::NoSession(_) => "no_session",
-            TeamRejection::SessionRejected { .. } => "not_taken",
+            TeamRejection::SessionRejected { .. } => "session_rejected",
         }
     }
 }

@@ -48,7 +48,7 @@ impl Communication {
     pub fn channel_kind(&self) -> &'static str {
         match (self.line, self.receive) {
             (Some(line), _) => line.as_str(),
-            (None, ReceiveMode::Asks) => "pull",
+            (None, ReceiveMode::Polls) => "pull",
             (None, _) => "session",
         }
     }
@@ -59,12 +59,12 @@ impl Communication {
 
     /// Whether the agent has to be woken by something other than Provost.
     pub fn needs_wake(&self) -> bool {
-        self.receive == ReceiveMode::Asks
+        self.receive == ReceiveMode::Polls
     }
 
     /// Returns an additional note.
     pub fn note(&self) -> Option<&'static str> {
-        (self.via == Some(MemberMode::Late)).then_some(
+        (self.via == Some(MemberMode::CommandsPushed)).then_some(
             "it has no member tools: agents receive tools when a conversation begins, and this one \
              began before it was bound",
         )

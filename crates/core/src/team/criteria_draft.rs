@@ -51,7 +51,7 @@ pub struct CriteriaDraft {
 /// Why an item was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftOmission {
-    SaysNothing,
+    Empty,
     TooLong,
     /// It contains invisible characters.
     Hidden,
@@ -67,7 +67,7 @@ pub enum DraftOmission {
 impl DraftOmission {
     pub fn as_str(self) -> &'static str {
         match self {
-            DraftOmission::SaysNothing => "says_nothing",
+            DraftOmission::Empty => "empty",
             DraftOmission::TooLong => "too_long",
             DraftOmission::Hidden => "hidden_characters",
             DraftOmission::Known => "known",
@@ -168,7 +168,7 @@ impl CriteriaDraft {
         } else if item.chars().count() > MAX_DRAFTED_LETTERS {
             Some(DraftOmission::TooLong)
         } else if check_meaningful(&item).is_err() {
-            Some(DraftOmission::SaysNothing)
+            Some(DraftOmission::Empty)
         } else if earlier.any(|one| has_same_letters(one, &item)) {
             Some(DraftOmission::Known)
         } else if self.drafted.len() >= MAX_DRAFTED

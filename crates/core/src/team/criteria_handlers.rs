@@ -129,7 +129,7 @@ impl Team {
             TeamActor::Operator | TeamActor::Policy | TeamActor::Provost => None,
         };
         let worker = own.map_or_else(|| self.checked_worker(), Ok)?.name.clone();
-        let (no, by) = (self.checks_owed + 1, self.member_to_notify(actor));
+        let (no, by) = (self.checks_requested + 1, self.member_to_notify(actor));
         let ProvostCheck { command, pictures } = check;
         let joined = Vec::new();
         single_event(CheckRequested {
@@ -295,7 +295,7 @@ impl Team {
         let allow = allow.to_vec();
         let mut events = vec![Event::from(FinishRequested { no, because, by, allow })];
         for (ProvostCheck { command, pictures }, number) in
-            checks.into_iter().zip(self.checks_owed + 1..)
+            checks.into_iter().zip(self.checks_requested + 1..)
         {
             let (worker, purpose) = (worker.clone(), CheckPurpose::Audit(no));
             let (by, joined) = (None, Vec::new());

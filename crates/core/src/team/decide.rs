@@ -167,11 +167,11 @@ impl Team {
             }
             TeamCommand::CancelMessage { .. }
             | TeamCommand::Requeue { .. }
-            | TeamCommand::Bury { .. } => self.manage_message(actor, command),
+            | TeamCommand::DeadLetter { .. } => self.manage_message(actor, command),
             TeamCommand::Propose { text, rationale, needs } => {
                 self.propose(actor, text, rationale.clone(), needs)
             }
-            TeamCommand::Demand { text, rationale, needs } => {
+            TeamCommand::ProposeAccepted { text, rationale, needs } => {
                 self.check_permission(actor, TeamAction::Propose, command)?;
                 self.propose_accepted(actor, text, rationale.clone(), needs)
             }
@@ -204,7 +204,7 @@ impl Team {
             TeamCommand::ChooseNext { choice, because } => {
                 self.choose_next(actor, *choice, because)
             }
-            TeamCommand::AttackWork { attack } => self.challenge_work(actor, attack),
+            TeamCommand::ChallengeWork { challenge } => self.challenge_work(actor, challenge),
             TeamCommand::Pause { because } => {
                 if self.is_paused() {
                     Err(TeamRejection::NothingNew)
@@ -214,7 +214,7 @@ impl Team {
                     })
                 }
             }
-            TeamCommand::GoOn => {
+            TeamCommand::Resume => {
                 if self.is_paused() {
                     single_event(PhaseChanged { phase: self.phase_of_members() })
                 } else {
@@ -228,7 +228,7 @@ impl Team {
             TeamCommand::Cancel { because } => {
                 self.end_team(TeamPhase::Cancelled { because: because.clone() })
             }
-            TeamCommand::Look => Err(TeamRejection::NothingNew),
+            TeamCommand::Tick => Err(TeamRejection::NothingNew),
         }
     }
 
@@ -237,7 +237,7 @@ impl Team {
         match (command, &self.phase) {
             (TeamCommand::Finish { .. }, TeamPhase::Done { .. }) => Ok(Vec::new()),
             (TeamCommand::Cancel { .. }, TeamPhase::Cancelled { .. }) => Ok(Vec::new()),
-            (TeamCommand::CheckDone { .. } | TeamCommand::Look, _) => {
+            (TeamCommand::CheckDone { .. } | TeamCommand::Tick, _) => {
                 Err(TeamRejection::NothingNew)
             }
             _ => Err(TeamRejection::TeamOver(self.phase.as_str())),
@@ -426,20 +426,20 @@ impl Team {
         let reviewed = self.bound(MemberRole::Reviewer).next().is_some();
         match self.role_of(actor) {
             Some(MemberRole::Worker) if reviewed => {
-                Err(TeamRejection::RecordNotAllowed { what: "attack", whose: "a reviewer" })
+                Err(TeamRejection::RecordNotAllowed { what: "challenge", whose: "a reviewer" })
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn challenge_work(&self, actor: &TeamActor, attack: &WorkChallenge) -> TeamCommandResult {
+    fn challenge_work(&self, actor: &TeamActor, challenge: &WorkChallenge) -> TeamCommandResult {
         // The worker never attests that the work as a whole was challenged.
         if self.role_of(actor) == Some(MemberRole::Worker) {
             let whose = "a reviewer, a manager or the operator";
-            return Err(TeamRejection::RecordNotAllowed { what: "attack", whose });
+            return Err(TeamRejection::RecordNotAllowed { what: "challenge", whose });
         }
-        LoopProof::Adversarial.check_evidence(&ShownEvidence::Attack(attack.clone()))?;
-        single_event(WorkChallenged { attack: attack.clone(), by: actor.clone() })
+        LoopProof::Adversarial.check_evidence(&ShownEvidence::Challenge(challenge.clone()))?;
+        single_event(WorkChallenged { challenge: challenge.clone(), by: actor.clone() })
     }
 
     fn phase_of_members(&self) -> TeamPhase {

@@ -118,7 +118,7 @@ impl Team {
     }
 
     fn evicted_message(&self, by: &TeamActor, key: &str) -> Option<&EvictedMessage> {
-        let mut forgotten = self.forgotten.iter().rev();
+        let mut forgotten = self.evicted.iter().rev();
         forgotten.find(|sent| sent.key == key && sent.from == *by).map(AsRef::as_ref)
     }
 }

@@ -38,7 +38,7 @@ impl Team {
         let trust = MessageTrust::between(from, self.recipient_role(&post.to));
         // An instruction from an untrusted sender is stored as a report.
         let kind = match (post.kind, trust) {
-            (TeamMessageKind::Instruction, MessageTrust::Claims) => TeamMessageKind::Report,
+            (TeamMessageKind::Instruction, MessageTrust::Untrusted) => TeamMessageKind::Report,
             (kind, _) => kind,
         };
         let content = MessageContent {
@@ -88,7 +88,7 @@ impl Team {
         }
         let asks = |probe: &TeamMessage| {
             let over = matches!(
-                probe.standing,
+                probe.status,
                 MessageStatus::Dead { .. }
                     | MessageStatus::Cancelled { .. }
                     | MessageStatus::Expired
@@ -115,7 +115,7 @@ impl Team {
         if self.messages.len() < MAX_WAITING {
             return Ok(());
         }
-        let waits = |message: &&Arc<TeamMessage>| message.to == *to && !message.standing.is_over();
+        let waits = |message: &&Arc<TeamMessage>| message.to == *to && !message.status.is_over();
         let waiting = self.messages.iter().filter(waits).count();
         if waiting < MAX_WAITING {
             Ok(())
@@ -167,7 +167,7 @@ impl Team {
         let lease = MessageLease {
             no: message.offers + 1,
             consumer: consumer.to_owned(),
-            way: DeliveryMode::Pull,
+            delivery: DeliveryMode::Pull,
             until_ms: Some(around.now.deadline(self.spec.bounds.offer_ms)),
         };
         single_event(MessageOffered { no: message.no, lease })
@@ -183,7 +183,7 @@ impl Team {
             return None;
         }
         let iteration = message.iteration?;
-        match &self.looped {
+        match &self.loop_state {
             None => Some(ContinuationBlocked::Ended),
             Some(looped) if message.no <= looped.begun_after => {
                 Some(ContinuationBlocked::OtherLoop)
@@ -217,15 +217,15 @@ impl Team {
     ) -> Result<(&TeamMessage, MessageLease), TeamRejection> {
         let message = self.message(no).ok_or(TeamRejection::NoMessage(no))?;
         let held = message
-            .standing
+            .status
             .lease()
-            .ok_or(TeamRejection::MessageIs { no, standing: message.standing.as_str() })?;
+            .ok_or(TeamRejection::MessageIs { no, standing: message.status.as_str() })?;
         self.address_of(actor, &held.consumer)?;
         if lease > message.offers {
             return Err(TeamRejection::NoLease { no, lease });
         }
         let own = held.no == lease || bug!(StaleLeaseTaken);
-        if own && held.way == DeliveryMode::Pull {
+        if own && held.delivery == DeliveryMode::Pull {
             Ok((message, held.clone()))
         } else {
             Err(TeamRejection::StaleLease(no))
@@ -241,7 +241,7 @@ impl Team {
         around: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let (message, held) = self.leased_message(actor, no, lease)?;
-        if matches!(message.standing, MessageStatus::Accepted(_)) {
+        if matches!(message.status, MessageStatus::Accepted(_)) {
             return Err(TeamRejection::NothingNew);
         }
         if let Some(why) = self.delivery_block(message, around) {
@@ -265,7 +265,7 @@ impl Team {
         let begins = if message.begun { None } else { message.iteration };
         let advanced = begins.map(|to| {
             let look = self.running_loop().map(Loop::fingerprint).unwrap_or_default();
-            LoopAdvanced { to, message: message.no, consumer, look }.into()
+            LoopAdvanced { to, message: message.no, consumer, fingerprint: look }.into()
         });
         [accepted.into()].into_iter().chain(advanced).collect()
     }
@@ -278,7 +278,7 @@ impl Team {
         note: Option<String>,
     ) -> TeamCommandResult {
         if let Some(message) = self.message(no)
-            && let MessageStatus::Acknowledged { lease: handled, .. } = &message.standing
+            && let MessageStatus::Acknowledged { lease: handled, .. } = &message.status
         {
             return Err(if *handled == lease {
                 TeamRejection::NothingNew
@@ -289,10 +289,10 @@ impl Team {
             });
         }
         let (message, held) = self.leased_message(actor, no, lease)?;
-        if matches!(message.standing, MessageStatus::Accepted(_)) {
+        if matches!(message.status, MessageStatus::Accepted(_)) {
             single_event(MessageAcknowledged { no, by: held.consumer, note })
         } else {
-            Err(TeamRejection::MessageIs { no, standing: message.standing.as_str() })
+            Err(TeamRejection::MessageIs { no, standing: message.status.as_str() })
         }
     }
 
@@ -305,20 +305,19 @@ impl Team {
         let find = |no: u32| self.message(no).ok_or(TeamRejection::NoMessage(no));
         let is = |message: &TeamMessage| TeamRejection::MessageIs {
             no: message.no,
-            standing: message.standing.as_str(),
+            standing: message.status.as_str(),
         };
         match command {
             // A message under a lease is not taken away: its holder may be working on it.
             TeamCommand::CancelMessage { no, because } => match find(*no)? {
-                message if message.standing.lease().is_none() && !is_settled(message) => {
+                message if message.status.lease().is_none() && !is_settled(message) => {
                     single_event(MessageCancelled { no: *no, because: because.clone() })
                 }
                 message => Err(is(message)),
             },
             TeamCommand::Requeue { no, because, to } => {
                 let message = find(*no)?;
-                if !matches!(message.standing, MessageStatus::Dead { .. } | MessageStatus::Expired)
-                {
+                if !matches!(message.status, MessageStatus::Dead { .. } | MessageStatus::Expired) {
                     return Err(is(message));
                 }
                 let to = to.as_ref().filter(|to| *to != message.to.name());
@@ -330,8 +329,8 @@ impl Team {
                 }
                 single_event(MessageRequeued { no: *no, because: because.clone(), to: to.cloned() })
             }
-            TeamCommand::Bury { no, reason } => match find(*no)? {
-                message if !message.standing.is_over() => {
+            TeamCommand::DeadLetter { no, reason } => match find(*no)? {
+                message if !message.status.is_over() => {
                     let (reason, by) = (reason.clone(), Some(actor.clone()));
                     single_event(MessageDead { no: *no, reason, by })
                 }
@@ -367,13 +366,13 @@ impl Team {
             TeamActor::Operator | TeamActor::Provost => None,
         };
         match MessageTrust::between(from, role(to.name())) {
-            MessageTrust::Instructs => message.trust,
-            MessageTrust::Claims => MessageTrust::Claims,
+            MessageTrust::Trusted => message.trust,
+            MessageTrust::Untrusted => MessageTrust::Untrusted,
         }
     }
 }
 
 /// Whether a message was handled or cancelled on purpose.
 fn is_settled(message: &TeamMessage) -> bool {
-    matches!(message.standing, MessageStatus::Acknowledged { .. } | MessageStatus::Cancelled { .. })
+    matches!(message.status, MessageStatus::Acknowledged { .. } | MessageStatus::Cancelled { .. })
 }

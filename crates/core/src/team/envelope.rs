@@ -55,8 +55,8 @@ pub fn format_message(task: &Team, message: &TeamMessage, caller: &ProvostInvoca
         None => head,
     };
     match message.trust {
-        MessageTrust::Instructs => format!("{head}\n{}", escape_headers(&message.text)),
-        MessageTrust::Claims => {
+        MessageTrust::Trusted => format!("{head}\n{}", escape_headers(&message.text)),
+        MessageTrust::Untrusted => {
             format!("{head}\n{}\n{}", trust_note(message.kind), quote_lines(&message.text))
         }
     }
@@ -77,7 +77,7 @@ fn iteration_header(
     message: &TeamMessage,
     caller: &ProvostInvocation,
 ) -> Option<String> {
-    let (iteration, looped) = message.iteration.zip(task.looped.as_ref())?;
+    let (iteration, looped) = message.iteration.zip(task.loop_state.as_ref())?;
     let Recipient::Member(name) = &message.to else { return None };
     let commands = TeamCommandLines { caller, task, member: Some(name) };
     let via = task.member(name).map_or(MemberMode::Commands, MemberMode::for_member);
@@ -107,7 +107,7 @@ pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWate
         member.role.as_str(),
         judged.state.word()
     )];
-    if seen.processes_lost > member.told.processes_lost {
+    if seen.processes_lost > member.reported.processes_lost {
         let lost = session.launches.iter().rev().find(|launch| launch.ended_unexpectedly());
         let how = lost.map_or_else(String::new, |launch| prompt::describe_exit(&launch.phase));
         lines.push(format!("its process was lost: {how}"));

@@ -40,16 +40,16 @@ impl Team {
             members: Vec::new(),
             messages: TeamMessages::default(),
             messages_stored: 0,
-            forgotten: Vec::new(),
+            evicted: Vec::new(),
             criteria: Vec::new(),
             consented: BTreeSet::new(),
-            looped: None,
+            loop_state: None,
             config: spec.config.clone(),
             moves: Vec::new(),
             epilogue: BTreeSet::new(),
-            attacked: false,
+            challenged: false,
             checks: Vec::new(),
-            checks_owed: 0,
+            checks_requested: 0,
             failed: Vec::new(),
             results: Vec::new(),
             audit: None,
@@ -91,7 +91,7 @@ impl Team {
             Event::CriterionProposed(e) => self.propose_criterion(e, at),
             Event::CriterionJudged(e) => self.judge_criterion(e, at),
             Event::CheckRequested(e) => {
-                self.checks_owed = e.check.no;
+                self.checks_requested = e.check.no;
                 self.checks.push(e.check.clone());
             }
             Event::CheckJoined(e) => {
@@ -109,7 +109,7 @@ impl Team {
                 if by == TeamActor::Operator {
                     self.consented.extend(template.commands().map(str::to_owned));
                 }
-                self.looped = Some(Loop::begin(template, by, self.messages_stored));
+                self.loop_state = Some(Loop::begin(template, by, self.messages_stored));
                 self.clear_evidence_failures();
                 self.withdraw_last_move(&e.by);
             }
@@ -143,7 +143,7 @@ impl Team {
             }
             Event::ActionRefused(e) => self.add_refusal(e),
             Event::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
-            Event::WorkChallenged(_) => self.attacked = true,
+            Event::WorkChallenged(_) => self.challenged = true,
             Event::FinishRequested(e) => {
                 self.audits = e.no;
                 self.audit = Some(FinishAudit {
@@ -174,8 +174,8 @@ impl Team {
             let because = format!("the team is {}", phase.as_str());
             // This includes leased messages: they can no longer be acknowledged.
             self.messages.change_where(
-                |message| !message.standing.is_over(),
-                |message| message.standing = MessageStatus::Cancelled { because: because.clone() },
+                |message| !message.status.is_over(),
+                |message| message.status = MessageStatus::Cancelled { because: because.clone() },
             );
         }
         self.phase = phase;
@@ -191,12 +191,12 @@ impl Team {
                 session: e.session,
                 labels: e.labels.clone(),
                 means: e.means,
-                handed: false,
+                onboarded: false,
                 handover: None,
                 bound: at,
                 left: None,
                 acknowledged: None,
-                told: NewsWatermark::default(),
+                reported: NewsWatermark::default(),
                 news: Vec::new(),
             }),
             Event::MemberLeft(e) => self.retire_member(e, at),
@@ -208,7 +208,7 @@ impl Team {
                 self.with_member(&e.name, |member| member.acknowledged = Some(e.revision));
             }
             Event::NewsReported(e) => self.with_member(&e.member, |member| {
-                member.told = NewsWatermark {
+                member.reported = NewsWatermark {
                     turns_ended: e.turns_ended,
                     attempts_sealed: e.attempts_sealed,
                     requests: e.requests,
@@ -236,7 +236,7 @@ impl Team {
                 self.messages.change_where(
                     |message| message.is_open_for(&e.name),
                     |message| {
-                        message.standing = if is_onboarding(message) {
+                        message.status = if is_onboarding(message) {
                             MessageStatus::Cancelled { because: reason.clone() }
                         } else {
                             MessageStatus::Dead { reason: reason.clone() }
@@ -259,13 +259,13 @@ impl Team {
             |message| message.is_open_for(from),
             |message| {
                 if is_onboarding(message) {
-                    message.standing = MessageStatus::Cancelled { because: because.clone() };
+                    message.status = MessageStatus::Cancelled { because: because.clone() };
                     return;
                 }
                 message.trust = trust.get(&message.no).copied().unwrap_or(message.trust);
                 message.readdress(to.clone());
-                message.redelivered |= message.standing != MessageStatus::Stored;
-                message.standing = MessageStatus::Stored;
+                message.redelivered |= message.status != MessageStatus::Stored;
+                message.status = MessageStatus::Stored;
             },
         );
     }
@@ -284,12 +284,12 @@ impl Team {
             session: e.session,
             labels: super::member::MemberLabels::default(),
             means: e.means,
-            handed: false,
+            onboarded: false,
             handover: Some(e.handover.clone()),
             bound: at,
             left: None,
             acknowledged: None,
-            told: NewsWatermark::default(),
+            reported: NewsWatermark::default(),
             news: Vec::new(),
         });
         self.reassign_messages(&e.from, &e.to);
@@ -304,7 +304,7 @@ impl Team {
             }
             Event::MessageOffered(e) => self.messages.change(e.no, |message| {
                 message.offers = e.lease.no;
-                message.standing = MessageStatus::Offered(e.lease.clone());
+                message.status = MessageStatus::Offered(e.lease.clone());
             }),
             Event::MessageAccepted(e) => {
                 self.settle_message(e.no, MessageStatus::Accepted(e.lease.clone()));
@@ -314,15 +314,15 @@ impl Team {
                 self.settle_message(e.no, MessageStatus::Acknowledged { by: e.by.clone(), lease });
             }
             Event::MessageReturned(e) => self.messages.change(e.no, |message| {
-                message.redelivered |= message.standing != MessageStatus::Stored;
-                message.standing = MessageStatus::Stored;
+                message.redelivered |= message.status != MessageStatus::Stored;
+                message.status = MessageStatus::Stored;
             }),
             Event::MessageExpired(e) => self.settle_message(e.no, MessageStatus::Expired),
             Event::MessageCancelled(e) => {
                 self.settle_message(e.no, MessageStatus::Cancelled { because: e.because.clone() });
             }
             Event::MessageDead(e) => {
-                self.messages.change(e.no, |message| message.buried_by = e.by.clone());
+                self.messages.change(e.no, |message| message.dead_lettered_by = e.by.clone());
                 self.settle_message(e.no, MessageStatus::Dead { reason: e.reason.clone() });
             }
             Event::UndeliveredReported(e) => {
@@ -340,11 +340,11 @@ impl Team {
         let to = e.to.as_ref().map(|to| Recipient::Member(to.clone()));
         let trust = to.as_ref().and_then(|to| Some(self.trust_for(self.message(e.no)?, to)));
         self.messages.change(e.no, |message| {
-            message.standing = MessageStatus::Stored;
+            message.status = MessageStatus::Stored;
             message.expires_ms = None;
-            message.forgiven = message.offers;
+            message.forgiven_offers = message.offers;
             message.redelivered |= message.offers > 0;
-            (message.buried_by, message.reported) = (None, false);
+            (message.dead_lettered_by, message.reported) = (None, false);
             if let Some(to) = to {
                 message.trust = trust.unwrap_or(message.trust);
                 message.readdress(to);
@@ -355,10 +355,10 @@ impl Team {
     fn store_message(&mut self, e: &MessageStored, at: Moment) {
         self.messages_stored = e.no;
         if let Some(name) = onboarded_member(e) {
-            self.with_member(name, |member| member.handed = true);
+            self.with_member(name, |member| member.onboarded = true);
         }
-        if let (Some(_), Some(looped)) = (e.iteration, &mut self.looped) {
-            looped.asked = Some(e.no);
+        if let (Some(_), Some(looped)) = (e.iteration, &mut self.loop_state) {
+            looped.continuation = Some(e.no);
         }
         if matches!(e.to, Recipient::Member(_)) {
             self.withdraw_last_move(&e.from);
@@ -382,11 +382,11 @@ impl Team {
             steer: e.steer,
             begun: false,
             offers: 0,
-            forgiven: 0,
+            forgiven_offers: 0,
             redelivered: false,
-            buried_by: None,
+            dead_lettered_by: None,
             reported: false,
-            standing: MessageStatus::Stored,
+            status: MessageStatus::Stored,
         });
     }
 
@@ -400,25 +400,27 @@ impl Team {
     }
 
     fn settle_message(&mut self, no: u32, standing: MessageStatus) {
-        self.messages.change(no, |message| message.standing = standing);
+        self.messages.change(no, |message| message.status = standing);
         if let Some(oldest) = self.messages.evict_oldest_settled(MAX_SETTLED_KEPT) {
             self.evict_message(&oldest);
         }
     }
 
     fn evict_message(&mut self, message: &TeamMessage) {
-        self.forgotten.extend(EvictedMessage::from_message(message).map(Arc::new));
-        if self.forgotten.len() > MAX_KEYS_KEPT {
-            self.forgotten.remove(0);
+        self.evicted.extend(EvictedMessage::from_message(message).map(Arc::new));
+        if self.evicted.len() > MAX_KEYS_KEPT {
+            self.evicted.remove(0);
         }
     }
 
     /// Clears a continuation that can no longer be accepted, so that it blocks nothing.
     fn clear_continuation(&mut self) {
-        let Some(asked) = self.looped.as_ref().and_then(|looped| looped.asked) else { return };
-        let is_over = self.message(asked).is_none_or(|message| message.standing.is_over());
-        if is_over && let Some(looped) = &mut self.looped {
-            looped.asked = None;
+        let Some(asked) = self.loop_state.as_ref().and_then(|looped| looped.continuation) else {
+            return;
+        };
+        let is_over = self.message(asked).is_none_or(|message| message.status.is_over());
+        if is_over && let Some(looped) = &mut self.loop_state {
+            looped.continuation = None;
         }
     }
 
@@ -488,7 +490,8 @@ impl Team {
             }
             (CheckPurpose::Audit(_), _) => {}
             (CheckPurpose::Evidence { iteration, name }, _) => {
-                let looped = self.looped.as_mut().filter(|looped| looped.iteration == *iteration);
+                let looped =
+                    self.loop_state.as_mut().filter(|looped| looped.iteration == *iteration);
                 if let Some(looped) = looped
                     && e.receipt.end != CheckEnd::Exit(0)
                 {
@@ -517,7 +520,7 @@ impl Team {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
     fn apply_loop(&mut self, at: Moment, event: &Event) {
-        let Some(looped) = &mut self.looped else { return };
+        let Some(looped) = &mut self.loop_state else { return };
         match event {
             Event::EvidenceShown(e) if e.iteration == looped.iteration => {
                 looped.record_evidence(&e.name, &e.shown);
@@ -528,17 +531,17 @@ impl Team {
                 looped.last_refusal = Some(e.why.code().to_owned());
             }
             Event::LoopAdvanced(e) => {
-                looped.passed.push(CompletedIteration {
+                looped.completed.push(CompletedIteration {
                     iteration: looped.iteration,
                     message: e.message,
                     consumer: e.consumer.clone(),
                     at,
-                    look: e.look.clone(),
+                    fingerprint: e.fingerprint.clone(),
                 });
                 looped.iteration = e.to;
-                looped.asked = None;
+                looped.continuation = None;
                 looped.compactions = None;
-                looped.shown.clear();
+                looped.evidence_shown.clear();
                 looped.shown_by.clear();
             }
             Event::ConversationCleanedUp(e) => {
@@ -548,7 +551,7 @@ impl Team {
             Event::LoopEnded(e) => {
                 looped.ended = Some(e.end.clone());
                 looped.ended_by = e.by.clone();
-                looped.asked = None;
+                looped.continuation = None;
             }
             _ => {}
         }

@@ -28,9 +28,9 @@ pub enum FinishBlocker {
     #[error("epilogue step {} is incomplete", .step.as_str())]
     EpilogueOpen { step: EpilogueStep },
     #[error(
-        "the work was not challenged: show an attack with a failure mode, how it was tested and the result"
+        "the work was not challenged: show a challenge with a failure mode, how it was tested and the result"
     )]
-    NotAttacked,
+    NotChallenged,
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
     /// The loop ended by itself, and no one has decided about it.
@@ -131,7 +131,7 @@ impl FinishBlocker {
             FinishBlocker::OpenCriterion { .. }
             | FinishBlocker::ContractUnacknowledged { .. }
             | FinishBlocker::EpilogueOpen { .. }
-            | FinishBlocker::NotAttacked
+            | FinishBlocker::NotChallenged
             | FinishBlocker::LoopIncomplete { .. }
             | FinishBlocker::LoopGaveUp { .. }
             | FinishBlocker::GateDropped { .. }
@@ -150,7 +150,7 @@ impl FinishBlocker {
             FinishBlocker::OpenCriterion { .. } => "open_criterion",
             FinishBlocker::ContractUnacknowledged { .. } => "contract_unacknowledged",
             FinishBlocker::EpilogueOpen { .. } => "epilogue_open",
-            FinishBlocker::NotAttacked => "not_attacked",
+            FinishBlocker::NotChallenged => "not_challenged",
             FinishBlocker::LoopIncomplete { .. } => "loop_incomplete",
             FinishBlocker::LoopGaveUp { .. } => "loop_gave_up",
             FinishBlocker::GateDropped { .. } => "gate_dropped",
@@ -174,7 +174,7 @@ impl FinishBlocker {
             FinishBlocker::OpenCriterion { .. }
             | FinishBlocker::ContractUnacknowledged { .. }
             | FinishBlocker::EpilogueOpen { .. }
-            | FinishBlocker::NotAttacked
+            | FinishBlocker::NotChallenged
             | FinishBlocker::LoopIncomplete { .. }
             | FinishBlocker::LoopGaveUp { .. }
             | FinishBlocker::GateDropped { .. }
@@ -280,7 +280,7 @@ impl Team {
         let stopped = |looped: &Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
         !self.audit_checks().is_empty()
             || self.criteria.iter().any(|one| one.is_open() || satisfied(one))
-            || self.looped.as_ref().is_some_and(|looped| !stopped(looped))
+            || self.loop_state.as_ref().is_some_and(|looped| !stopped(looped))
     }
 
     /// Returns a blocker if the audited work did not change the initial tree.
@@ -294,7 +294,7 @@ impl Team {
         let session = look(member.session?)?;
         let tree = match &session.work {
             WorkState::Ready { base, .. } => base.as_ref()?.tree.clone(),
-            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => return None,
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => return None,
         };
         let same = !receipts.is_empty() && receipts.iter().all(|receipt| receipt.tree == tree);
         same.then(|| FinishBlocker::NothingChanged { worker: worker.to_owned(), tree })
@@ -310,17 +310,17 @@ impl Team {
         blockers.extend(self.unacknowledged_contracts());
         let open = self.config.epilogue.iter().filter(|step| !self.is_epilogue_done(**step));
         blockers.extend(open.map(|step| FinishBlocker::EpilogueOpen { step: *step }));
-        if self.config.adversarial && !self.attacked {
-            blockers.push(FinishBlocker::NotAttacked);
+        if self.config.adversarial && !self.challenged {
+            blockers.push(FinishBlocker::NotChallenged);
         }
-        if let Some(looped) = self.looped.as_ref().filter(|looped| !looped.is_complete()) {
+        if let Some(looped) = self.loop_state.as_ref().filter(|looped| !looped.is_complete()) {
             let (iteration, missing) = (looped.iteration, looped.missing_evidence());
             blockers.push(match &looped.ended {
                 Some(end) => FinishBlocker::LoopGaveUp { why: end.describe() },
                 None => FinishBlocker::LoopIncomplete { iteration, missing },
             });
         }
-        if let Some(looped) = self.looped.as_ref().filter(|looped| looped.is_dropped()) {
+        if let Some(looped) = self.loop_state.as_ref().filter(|looped| looped.is_dropped()) {
             let (name, by) = (looped.template.name.clone(), looped.ended_by.name().to_owned());
             blockers.push(FinishBlocker::GateDropped { name, by });
         }
@@ -416,7 +416,7 @@ impl Team {
         let plain = |command: &String| ProvostCheck { command: command.clone(), pictures: None };
         // The evidence of a stopped loop is no longer required.
         let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
-        let looped = self.looped.as_ref().filter(|looped| !stopped(looped));
+        let looped = self.loop_state.as_ref().filter(|looped| !stopped(looped));
         let of_loop = looped.into_iter().flat_map(Loop::checks);
         let own = self.spec.checks.iter().map(plain);
         let mut checks: Vec<ProvostCheck> = Vec::new();
@@ -456,7 +456,7 @@ fn is_working(session: &Session) -> bool {
     match session.state() {
         State::Working
         | State::NeedsInput
-        | State::WrappingUp
+        | State::Finishing
         | State::Rework
         | State::Verifying
         | State::Stalled => !session.has_unobservable_turns(),
@@ -467,7 +467,7 @@ fn is_working(session: &Session) -> bool {
         | State::Accepted
         | State::Failed
         | State::Stopped
-        | State::EndedUnclaimed
+        | State::ExitedWithoutClaim
         | State::Disputed
         | State::Cancelled
         | State::Superseded => false,

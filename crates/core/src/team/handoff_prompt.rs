@@ -17,7 +17,7 @@ pub const HEARTBEAT_MINUTES: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
     /// The team's id and its name.
-    pub task: String,
+    pub team: String,
     pub name: String,
     pub member: String,
     pub role: MemberRole,
@@ -68,7 +68,7 @@ pub fn build_handoff(task: &Team, member: &str, caller: &ProvostInvocation) -> O
     let heartbeat =
         (!member.receive_mode().is_pushed()).then(|| member_heartbeat(task, member, caller));
     Some(Handoff {
-        task: task.id.to_string(),
+        team: task.id.to_string(),
         name: task.spec.name.clone(),
         member: member.name.clone(),
         role: member.role,

@@ -25,7 +25,7 @@ impl Team {
             return Err(TeamRejection::LoopRuns(running.template.name.clone()));
         }
         // Replacing the operator's loop with a weaker one would bypass its gate.
-        let owed = self.looped.as_ref().filter(|looped| looped.is_pending_for_operator());
+        let owed = self.loop_state.as_ref().filter(|looped| looped.is_pending_for_operator());
         match owed {
             Some(owed) if actor.is_manager() => {
                 Err(TeamRejection::OperatorsLoop(owed.template.name.clone()))
@@ -55,7 +55,7 @@ impl Team {
             ShownEvidence::Evidence(CriterionEvidence::Verified(_))
             | ShownEvidence::Pictures(_) => true,
             ShownEvidence::Evidence(CriterionEvidence::Asserted { .. })
-            | ShownEvidence::Attack(_)
+            | ShownEvidence::Challenge(_)
             | ShownEvidence::Artifact(_) => false,
         };
         if own && *actor != TeamActor::Provost {
@@ -67,7 +67,7 @@ impl Team {
         proof.check_evidence(shown)?;
         let shown = match shown.clone() {
             ShownEvidence::Evidence(evidence) => ShownEvidence::Evidence(evidence.sign(actor)),
-            other @ (ShownEvidence::Attack(_)
+            other @ (ShownEvidence::Challenge(_)
             | ShownEvidence::Artifact(_)
             | ShownEvidence::Pictures(_)) => other,
         };
@@ -77,7 +77,7 @@ impl Team {
 
     /// Stops the loop. This also accepts a loop that ended by plateau or budget.
     pub(super) fn stop_loop(&self, actor: &TeamActor, because: &str) -> TeamCommandResult {
-        let looped = self.looped.as_ref().ok_or(TeamRejection::NoLoop)?;
+        let looped = self.loop_state.as_ref().ok_or(TeamRejection::NoLoop)?;
         match looped.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => {
                 check_meaningful(because)?;
@@ -99,7 +99,7 @@ impl Team {
             unreachable!("dispatch() sends only this here")
         };
         let (iteration, channel) = (*iteration, *channel);
-        let looped = self.looped.as_ref().ok_or(TeamRejection::NoLoop)?;
+        let looped = self.loop_state.as_ref().ok_or(TeamRejection::NoLoop)?;
         let content = MessageContent {
             to,
             text,

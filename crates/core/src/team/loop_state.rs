@@ -176,7 +176,7 @@ pub struct PictureComparison {
 #[serde(rename_all = "snake_case")]
 pub enum ShownEvidence {
     Evidence(CriterionEvidence),
-    Attack(WorkChallenge),
+    Challenge(WorkChallenge),
     Artifact(BTreeMap<String, String>),
     Pictures(PictureComparison),
 }
@@ -202,7 +202,7 @@ impl ShownEvidence {
         match self {
             ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => Some(&receipt.tree),
             ShownEvidence::Evidence(CriterionEvidence::Asserted { .. })
-            | ShownEvidence::Attack(_)
+            | ShownEvidence::Challenge(_)
             | ShownEvidence::Artifact(_)
             | ShownEvidence::Pictures(_) => None,
         }
@@ -251,8 +251,8 @@ impl LoopProof {
             (LoopProof::Asserted, ShownEvidence::Evidence(CriterionEvidence::Verified(_))) => {
                 Ok(())
             }
-            (LoopProof::Adversarial, ShownEvidence::Attack(attack)) => {
-                for part in [&attack.failure_mode, &attack.check, &attack.result] {
+            (LoopProof::Adversarial, ShownEvidence::Challenge(challenge)) => {
+                for part in [&challenge.failure_mode, &challenge.check, &challenge.result] {
                     check_meaningful(part).map_err(InsufficientEvidence::from)?;
                 }
                 Ok(())
@@ -271,7 +271,7 @@ impl LoopProof {
             }
             (LoopProof::Asserted, _) => Err(EvidenceMismatch::OtherKind("an assertion as text")),
             (LoopProof::Adversarial, _) => {
-                Err(EvidenceMismatch::OtherKind("an attack: failure_mode, check and result"))
+                Err(EvidenceMismatch::OtherKind("a challenge: failure_mode, check and result"))
             }
             (LoopProof::Artifact { .. }, _) => {
                 Err(EvidenceMismatch::OtherKind("an object with fields"))
@@ -290,8 +290,8 @@ fn evidence_digest(shown: &ShownEvidence) -> String {
             format!("{:?} {}", receipt.end, receipt.tree.0)
         }
         ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }) => text.clone(),
-        ShownEvidence::Attack(attack) => {
-            format!("{}\n{}\n{}", attack.failure_mode, attack.check, attack.result)
+        ShownEvidence::Challenge(challenge) => {
+            format!("{}\n{}\n{}", challenge.failure_mode, challenge.check, challenge.result)
         }
         ShownEvidence::Artifact(fields) => fields
             .iter()
@@ -311,7 +311,7 @@ pub struct CompletedIteration {
     pub consumer: String,
     pub at: Moment,
     /// A fingerprint of the work. Two iterations with the same one changed nothing.
-    pub look: IterationFingerprint,
+    pub fingerprint: IterationFingerprint,
 }
 
 /// The fingerprint of an iteration, for plateau detection.
@@ -358,13 +358,13 @@ pub struct Loop {
     /// The current iteration, from 1.
     pub iteration: u32,
     /// The evidence shown in the current iteration.
-    pub shown: BTreeMap<String, ShownEvidence>,
+    pub evidence_shown: BTreeMap<String, ShownEvidence>,
     /// The actors who showed it.
     #[serde(default)]
     pub shown_by: BTreeMap<String, TeamActor>,
-    pub passed: Vec<CompletedIteration>,
+    pub completed: Vec<CompletedIteration>,
     /// The continuation that waits to be accepted.
-    pub asked: Option<u32>,
+    pub continuation: Option<u32>,
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
@@ -392,7 +392,7 @@ pub enum ContinuationBlocked {
     #[error("iteration {0} is the last: finish, or stop the loop")]
     LastIteration(u32),
     #[error("message {0} already requests that iteration")]
-    AskedAlready(u32),
+    AlreadyRequested(u32),
     #[error("evidence is missing: {}", .0.join(", "))]
     MissingEvidence(Vec<String>),
     #[error("{0} iterations changed neither the tree nor the findings")]
@@ -413,7 +413,7 @@ impl ContinuationBlocked {
             | ContinuationBlocked::OtherLoop
             | ContinuationBlocked::OtherIteration { .. }
             | ContinuationBlocked::LastIteration(_)
-            | ContinuationBlocked::AskedAlready(_)
+            | ContinuationBlocked::AlreadyRequested(_)
             | ContinuationBlocked::MissingEvidence(_) => None,
         }
     }
@@ -424,7 +424,7 @@ impl ContinuationBlocked {
         "other_loop",
         "other_iteration",
         "last_iteration",
-        "asked_already",
+        "already_requested",
         "missing_evidence",
         "plateau",
         "budget",
@@ -437,7 +437,7 @@ impl ContinuationBlocked {
             ContinuationBlocked::OtherLoop => "other_loop",
             ContinuationBlocked::OtherIteration { .. } => "other_iteration",
             ContinuationBlocked::LastIteration(_) => "last_iteration",
-            ContinuationBlocked::AskedAlready(_) => "asked_already",
+            ContinuationBlocked::AlreadyRequested(_) => "already_requested",
             ContinuationBlocked::MissingEvidence(_) => "missing_evidence",
             ContinuationBlocked::Plateau(_) => "plateau",
             ContinuationBlocked::Budget { .. } => "budget",
@@ -453,10 +453,10 @@ impl Loop {
             begun_by,
             begun_after,
             iteration: 1,
-            shown: BTreeMap::new(),
+            evidence_shown: BTreeMap::new(),
             shown_by: BTreeMap::new(),
-            passed: Vec::new(),
-            asked: None,
+            completed: Vec::new(),
+            continuation: None,
             cleaned_for: None,
             compactions: None,
             refusals: 0,
@@ -470,20 +470,20 @@ impl Loop {
     /// dropped.
     pub(super) fn record_evidence(&mut self, name: &str, shown: &ShownEvidence) {
         if let Some(tree) = shown.tree() {
-            self.shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
+            self.evidence_shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
         }
-        self.shown.insert(name.to_owned(), shown.clone());
+        self.evidence_shown.insert(name.to_owned(), shown.clone());
     }
 
     /// Retracts evidence that a repeated check disproved.
     pub(super) fn retract(&mut self, name: &str) {
-        self.shown.remove(name);
+        self.evidence_shown.remove(name);
     }
 
     /// Returns the evidence missing in this iteration.
     pub fn missing_evidence(&self) -> Vec<String> {
         let is_missing = |required: &&LoopRequirement| {
-            let shown = self.shown.get(&required.name);
+            let shown = self.evidence_shown.get(&required.name);
             shown.is_none_or(|shown| required.proof.check_evidence(shown).is_err())
         };
         let missing = self.template.evidence.iter().filter(is_missing);
@@ -498,10 +498,10 @@ impl Loop {
                 Some(ProvostCheck { command: check.clone(), pictures: None })
             }
             LoopProof::Pictures { differing, files } => {
-                let shown = || match self.shown.get(&required.name)? {
+                let shown = || match self.evidence_shown.get(&required.name)? {
                     ShownEvidence::Pictures(compared) => Some(compared.files()),
                     ShownEvidence::Evidence(_)
-                    | ShownEvidence::Attack(_)
+                    | ShownEvidence::Challenge(_)
                     | ShownEvidence::Artifact(_) => None,
                 };
                 let files = files.clone().or_else(shown)?;
@@ -514,8 +514,8 @@ impl Loop {
     /// Checks that iteration `given` may be requested.
     pub fn check_may_request(&self, given: u32, used: u64) -> Result<(), ContinuationBlocked> {
         self.check_is_next(given)?;
-        match self.asked {
-            Some(message) => Err(ContinuationBlocked::AskedAlready(message)),
+        match self.continuation {
+            Some(message) => Err(ContinuationBlocked::AlreadyRequested(message)),
             None => self.check_may_begin(given, used),
         }
     }
@@ -554,8 +554,8 @@ impl Loop {
     /// Returns the fingerprint of the current work.
     pub(super) fn fingerprint(&self) -> IterationFingerprint {
         let findings =
-            self.shown.iter().map(|(name, shown)| (name.clone(), evidence_digest(shown)));
-        let tree = self.shown.values().find_map(ShownEvidence::tree).cloned();
+            self.evidence_shown.iter().map(|(name, shown)| (name.clone(), evidence_digest(shown)));
+        let tree = self.evidence_shown.values().find_map(ShownEvidence::tree).cloned();
         IterationFingerprint { tree, findings: findings.collect() }
     }
 
@@ -567,7 +567,7 @@ impl Loop {
         now.tree.as_ref()?;
         // Each earlier iteration with this fingerprint counts, except that the first may have
         // changed something.
-        let same = self.passed.iter().rev().take_while(|passed| passed.look == now);
+        let same = self.completed.iter().rev().take_while(|passed| passed.fingerprint == now);
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
         (same >= most).then_some(same)
     }

@@ -24,7 +24,7 @@ pub enum TeamAction {
     AskUser,
     RecordMove,
     /// Cancels, requeues or dead-letters messages of other members.
-    Sort,
+    ManageMessages,
     /// Binds, retires or rotates members.
     Bind,
     Configure,
@@ -48,7 +48,7 @@ impl TeamAction {
         TeamAction::Continue,
         TeamAction::AskUser,
         TeamAction::RecordMove,
-        TeamAction::Sort,
+        TeamAction::ManageMessages,
         TeamAction::Bind,
         TeamAction::Configure,
         TeamAction::Loop,
@@ -68,7 +68,7 @@ impl TeamAction {
             TeamAction::Continue => "continue",
             TeamAction::AskUser => "ask_user",
             TeamAction::RecordMove => "record_move",
-            TeamAction::Sort => "sort",
+            TeamAction::ManageMessages => "manage_messages",
             TeamAction::Bind => "bind",
             TeamAction::Configure => "configure",
             TeamAction::Loop => "loop",
@@ -90,7 +90,7 @@ impl TeamAction {
             TeamAction::Continue => "ask for the next iteration",
             TeamAction::AskUser => "ask the user",
             TeamAction::RecordMove => "record moves",
-            TeamAction::Sort => "sort messages",
+            TeamAction::ManageMessages => "sort messages",
             TeamAction::Bind => "bind or retire members",
             TeamAction::Configure => "rename the team or change the manager's configuration",
             TeamAction::Loop => "begin or stop a loop",
@@ -112,7 +112,7 @@ impl TeamAction {
             | TeamAction::Judge
             | TeamAction::Continue
             | TeamAction::RecordMove
-            | TeamAction::Sort
+            | TeamAction::ManageMessages
             | TeamAction::Loop
             | TeamAction::End => role == MemberRole::Manager,
             // A member that works under a contract cannot change it.
@@ -132,7 +132,7 @@ impl TeamAction {
             | TeamAction::Judge
             | TeamAction::Show
             | TeamAction::RecordMove
-            | TeamAction::Sort
+            | TeamAction::ManageMessages
             | TeamAction::Bind
             | TeamAction::Choose
             | TeamAction::Configure => &[],

@@ -71,7 +71,7 @@ pub struct TeamMember {
     pub means: Option<MemberCapabilities>,
     /// Whether Provost sent it an onboarding message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub handed: bool,
+    pub onboarded: bool,
     /// The handover from its predecessor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<String>,
@@ -84,7 +84,7 @@ pub struct TeamMember {
     pub acknowledged: Option<u32>,
     /// How much of its session its managers have been notified of.
     #[serde(default)]
-    pub told: NewsWatermark,
+    pub reported: NewsWatermark,
     /// The messages that carry the newest news about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub news: Vec<u32>,
@@ -98,7 +98,7 @@ impl TeamMember {
     /// Returns how it receives its messages.
     pub fn receive_mode(&self) -> ReceiveMode {
         match (self.session, self.means) {
-            (None, _) => ReceiveMode::Asks,
+            (None, _) => ReceiveMode::Polls,
             (Some(_), None) => ReceiveMode::Turns,
             (Some(_), Some(means)) => means.receive_mode(),
         }
@@ -107,8 +107,8 @@ impl TeamMember {
     /// Whether it was bound in the middle of its conversation and still needs an onboarding
     /// message.
     pub(super) fn needs_onboarding(&self) -> bool {
-        let late = self.means.is_some_and(|means| !means.told && means.pushed);
-        late && !self.handed && self.is_bound()
+        let late = self.means.is_some_and(|means| !means.onboarded && means.pushed);
+        late && !self.onboarded && self.is_bound()
     }
 }
 
@@ -121,7 +121,7 @@ pub struct MemberCapabilities {
     /// Whether its agent has the tools of a member.
     pub tools: bool,
     /// Whether it was opened for this team and begins with its contract.
-    pub told: bool,
+    pub onboarded: bool,
 }
 
 impl MemberCapabilities {
@@ -134,13 +134,13 @@ impl MemberCapabilities {
             line: spec.channel(),
             pushed: spec.adopted.is_none() && driver.has_protocol(),
             tools: as_member || driver == Driver::Jsonl,
-            told: as_member && session.launches.is_empty(),
+            onboarded: as_member && session.launches.is_empty(),
         }
     }
 
     fn receive_mode(self) -> ReceiveMode {
         match self.line {
-            _ if !self.pushed => ReceiveMode::Asks,
+            _ if !self.pushed => ReceiveMode::Polls,
             AgentChannel::Terminal | AgentChannel::Pane => ReceiveMode::Typed,
             AgentChannel::AppServer
             | AgentChannel::JsonLines
@@ -189,8 +189,8 @@ pub enum MemberOrder {
 impl MemberOrder {
     pub fn describe(&self) -> &'static str {
         match self {
-            MemberOrder::Interrupt { .. } => "leave its turn",
-            MemberOrder::Compact => "make its conversation shorter",
+            MemberOrder::Interrupt { .. } => "interrupt its turn",
+            MemberOrder::Compact => "compact its conversation",
         }
     }
 }

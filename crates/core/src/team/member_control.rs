@@ -96,7 +96,7 @@ impl Team {
                 (&e.name, session::SessionCommand::Compact { key: self.clean_up_key(e.message) })
             }
             Event::FinishReported(e) => {
-                let key = format!("task-{}-done", self.id.short());
+                let key = format!("team-{}-done", self.id.short());
                 let mode = session::SendMode::Continue;
                 (&e.name, session::SessionCommand::Send { key, text: e.text.clone(), mode })
             }
@@ -107,7 +107,7 @@ impl Team {
     }
 
     fn clean_up_key(&self, message: u32) -> String {
-        format!("task-{}-{message}-clean-up", self.id.short())
+        format!("team-{}-{message}-clean-up", self.id.short())
     }
 
     /// Cleans up a worker's conversation before a continuation is delivered, once per continuation.

@@ -143,9 +143,9 @@ impl MessageChannel {
 #[serde(rename_all = "snake_case")]
 pub enum MessageTrust {
     /// It speaks for the operator.
-    Instructs,
+    Trusted,
     /// It is a claim, to be checked before it is believed.
-    Claims,
+    Untrusted,
 }
 
 impl MessageTrust {
@@ -153,19 +153,19 @@ impl MessageTrust {
     pub fn between(from: Option<MemberRole>, to: Option<MemberRole>) -> MessageTrust {
         match (from, to) {
             // The operator and Provost itself have no role.
-            (None, _) => MessageTrust::Instructs,
+            (None, _) => MessageTrust::Trusted,
             (Some(MemberRole::Manager), Some(MemberRole::Worker | MemberRole::Reviewer)) => {
-                MessageTrust::Instructs
+                MessageTrust::Trusted
             }
             (Some(MemberRole::Manager), Some(MemberRole::Manager) | None)
-            | (Some(MemberRole::Worker | MemberRole::Reviewer), _) => MessageTrust::Claims,
+            | (Some(MemberRole::Worker | MemberRole::Reviewer), _) => MessageTrust::Untrusted,
         }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            MessageTrust::Instructs => "instructs",
-            MessageTrust::Claims => "claims",
+            MessageTrust::Trusted => "trusted",
+            MessageTrust::Untrusted => "untrusted",
         }
     }
 }
@@ -201,7 +201,7 @@ pub struct MessageLease {
     /// Sequence number of the offer. A report under an older lease is stale.
     pub no: u32,
     pub consumer: String,
-    pub way: DeliveryMode,
+    pub delivery: DeliveryMode,
     /// When it is offered again. A push has no deadline: the session reports what became of it.
     pub until_ms: Option<u64>,
 }
@@ -350,28 +350,28 @@ pub struct TeamMessage {
     pub offers: u32,
     /// Number of offers that no longer count because the message was requeued.
     #[serde(default)]
-    pub forgiven: u32,
+    pub forgiven_offers: u32,
     /// Whether a consumer may have received it before.
     pub redelivered: bool,
     /// The actor who dead-lettered it explicitly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub buried_by: Option<TeamActor>,
+    pub dead_lettered_by: Option<TeamActor>,
     /// Whether its sender and the managers were notified that it expired or was dead-lettered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
-    pub standing: MessageStatus,
+    pub status: MessageStatus,
 }
 
 impl TeamMessage {
     /// Whether it can be offered now.
     pub fn is_available(&self, now: Moment) -> bool {
         let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
-        self.standing == MessageStatus::Stored && !over
+        self.status == MessageStatus::Stored && !over
     }
 
     /// Whether it is addressed to this member and not settled.
     pub(super) fn is_open_for(&self, name: &str) -> bool {
-        self.to.is_member(name) && !self.standing.is_over()
+        self.to.is_member(name) && !self.status.is_over()
     }
 
     /// Redirects it to another member, as if it had never been offered.
@@ -394,7 +394,7 @@ impl TeamMessage {
     /// Whether it expired or was dead-lettered and that is not reported yet. A probe's sender
     /// handles it.
     pub(super) fn needs_report(&self) -> bool {
-        let lost = matches!(self.standing, MessageStatus::Dead { .. } | MessageStatus::Expired);
+        let lost = matches!(self.status, MessageStatus::Dead { .. } | MessageStatus::Expired);
         lost && !self.reported && self.kind != TeamMessageKind::Probe
     }
 
@@ -408,13 +408,13 @@ impl TeamMessage {
 
     /// Whether its offers are used up.
     pub fn is_out_of_offers(&self) -> bool {
-        self.offers.saturating_sub(self.forgiven) >= MAX_OFFERS
+        self.offers.saturating_sub(self.forgiven_offers) >= MAX_OFFERS
     }
 
     /// Returns what its deadline does to it, if the deadline has passed.
     pub fn deadline_effect(&self, now: Moment) -> Option<DeadlineEffect> {
         let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
-        match &self.standing {
+        match &self.status {
             MessageStatus::Stored if expired => Some(DeadlineEffect::Expired),
             MessageStatus::Offered(lease) | MessageStatus::Accepted(lease)
                 if lease.is_over(now) =>
@@ -437,7 +437,7 @@ impl TeamMessage {
 
     /// Returns the next time at which time alone changes it.
     pub fn deadline(&self) -> Option<u64> {
-        match &self.standing {
+        match &self.status {
             MessageStatus::Stored => self.expires_ms,
             MessageStatus::Offered(lease) | MessageStatus::Accepted(lease) => lease.until_ms,
             MessageStatus::Acknowledged { .. }
@@ -457,7 +457,7 @@ impl MessageStored {
             correlation: None,
             from: TeamActor::Provost,
             channel: MessageChannel::Rule,
-            trust: MessageTrust::Claims,
+            trust: MessageTrust::Untrusted,
             to,
             kind: TeamMessageKind::News,
             text,

@@ -38,7 +38,7 @@ impl MessageIndexEntry {
         MessageIndexEntry {
             key: hash_text(&message.key),
             due_ms: message.deadline().unwrap_or(u64::MAX),
-            status: message.standing.kind(),
+            status: message.status.kind(),
             for_operator: message.to == Recipient::Operator,
             unreported: message.needs_report(),
         }

@@ -27,8 +27,9 @@ impl Team {
         self.members.iter().filter(told).find_map(|member| {
             let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
             // A reopened turn or attempt was reported when it ended, or will be when it ends again.
-            let seen = session_watermark(session).max(member.told);
-            let new = seen != member.told && !is_reported_with_outcome(session, member.told, seen);
+            let seen = session_watermark(session).max(member.reported);
+            let new = seen != member.reported
+                && !is_reported_with_outcome(session, member.reported, seen);
             new.then(|| TeamStep::Events(self.news_events(member, session, seen)))
         })
     }
@@ -83,7 +84,7 @@ impl Team {
         text: &str,
     ) -> Option<NewsAdded> {
         let waits = |message: &&TeamMessage| {
-            let held = message.standing != MessageStatus::Stored && !bug!(GivenNewsChanged);
+            let held = message.status != MessageStatus::Stored && !bug!(GivenNewsChanged);
             message.to == *to && !held
         };
         let mut newest = member.news.iter().rev().filter_map(|no| self.message(*no));
@@ -137,6 +138,6 @@ fn is_reported_with_outcome(session: &Session, told: NewsWatermark, seen: NewsWa
 /// Whether a turn that began is open. In a process that began none, a turn is only expected.
 fn has_open_turn(session: &Session) -> bool {
     session.current_launch().is_some_and(|launch| {
-        launch.may_be_running() && launch.is_in_turn() && launch.watch.turned.is_some()
+        launch.may_be_running() && launch.is_in_turn() && launch.watch.turn_changed_at.is_some()
     })
 }

@@ -62,7 +62,7 @@ impl Team {
         let to = Recipient::Member(member.name.clone());
         let text = contract(&commands, member, MemberMode::for_member(member));
         MessageStored {
-            trust: MessageTrust::Instructs,
+            trust: MessageTrust::Trusted,
             kind: TeamMessageKind::Instruction,
             priority: Priority::High,
             ..MessageStored::by_rule(no, key, to, text)

@@ -43,7 +43,7 @@ pub struct ManagingPolicy {
     pub name: String,
     /// Maximum number of actions in one team. The last one reports to the operator that the limit
     /// is reached.
-    pub acts: u32,
+    pub actions: u32,
     /// Whether checks run when the workers report that they are done.
     pub check: bool,
     /// How often work is sent back because a check failed or evidence is missing.
@@ -56,7 +56,7 @@ pub struct ManagingPolicy {
     pub nudges: u32,
     pub nudge_text: Option<String>,
     /// Whether the next iteration of a loop is requested while something is still open.
-    pub go_on: bool,
+    pub continue_loop: bool,
     /// Whether the team is finished when nothing is open; otherwise the operator is notified.
     pub finish: bool,
 }
@@ -65,7 +65,7 @@ impl Default for ManagingPolicy {
     fn default() -> Self {
         ManagingPolicy {
             name: "policy".to_owned(),
-            acts: 50,
+            actions: 50,
             check: true,
             rework: 3,
             rework_text: None,
@@ -73,7 +73,7 @@ impl Default for ManagingPolicy {
             nudge_after_ms: None,
             nudges: 3,
             nudge_text: None,
-            go_on: true,
+            continue_loop: true,
             finish: true,
         }
     }
@@ -119,11 +119,11 @@ pub enum PolicyAction {
         generation: u32,
     },
     /// Sent work back with the output of its checks.
-    SentBack {
+    Returned {
         to: String,
     },
     /// Requested evidence that no command can provide.
-    AskedFor {
+    EvidenceRequested {
         generation: u32,
     },
     Continued {
@@ -169,7 +169,7 @@ pub enum EscalationSubject {
     },
     /// An action of the policy was refused.
     Refused {
-        act: u32,
+        action: u32,
     },
 }
 
@@ -177,11 +177,11 @@ pub enum EscalationSubject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyState {
-    pub acts: Vec<PolicyAction>,
+    pub actions: Vec<PolicyAction>,
     /// Why the newest action was refused.
     pub refused: Option<String>,
     /// The idle workers, and since when.
-    pub resting: BTreeMap<String, (IdleWorker, Moment)>,
+    pub idle: BTreeMap<String, (IdleWorker, Moment)>,
     /// The mark at which each worker last reported that it was done, and the number of such
     /// reports.
     pub counted: BTreeMap<String, ProgressMark>,
@@ -206,16 +206,16 @@ struct PolicyIntent {
 
 impl PolicyState {
     fn has(&self, act: &PolicyAction) -> bool {
-        self.acts.contains(act)
+        self.actions.contains(act)
     }
 
     fn count(&self, of: impl Fn(&PolicyAction) -> bool) -> u32 {
-        u32::try_from(self.acts.iter().filter(|act| of(act)).count()).unwrap_or(u32::MAX)
+        u32::try_from(self.actions.iter().filter(|act| of(act)).count()).unwrap_or(u32::MAX)
     }
 
     fn reworks(&self) -> u32 {
         self.count(|act| {
-            matches!(act, PolicyAction::SentBack { .. } | PolicyAction::AskedFor { .. })
+            matches!(act, PolicyAction::Returned { .. } | PolicyAction::EvidenceRequested { .. })
         })
     }
 
@@ -224,11 +224,11 @@ impl PolicyState {
     }
 
     pub(super) fn record_observation(&mut self, e: &PolicyObserved, at: Moment) {
-        let Some(rest) = e.rest else {
-            self.resting.remove(&e.worker);
+        let Some(rest) = e.idle else {
+            self.idle.remove(&e.worker);
             return;
         };
-        self.resting.insert(e.worker.clone(), (rest, at));
+        self.idle.insert(e.worker.clone(), (rest, at));
         if rest.done && self.counted.get(&e.worker) != Some(&rest.mark) {
             self.counted.insert(e.worker.clone(), rest.mark);
             self.generation += 1;
@@ -237,13 +237,13 @@ impl PolicyState {
 
     pub(super) fn record_action(&mut self, e: &PolicyActed) {
         // Failed checks were passed to the worker who has to fix them, or are run again.
-        let settled = match e.act {
-            PolicyAction::SentBack { .. }
+        let settled = match e.action {
+            PolicyAction::Returned { .. }
             | PolicyAction::Continued { .. }
             | PolicyAction::Checked { .. }
             | PolicyAction::Finished { .. } => e.refused.is_none(),
             PolicyAction::Accepted { .. }
-            | PolicyAction::AskedFor { .. }
+            | PolicyAction::EvidenceRequested { .. }
             | PolicyAction::Nudged { .. }
             | PolicyAction::Escalated(_)
             | PolicyAction::GaveUp => false,
@@ -251,7 +251,7 @@ impl PolicyState {
         if settled {
             self.failed.clear();
         }
-        self.acts.push(e.act.clone());
+        self.actions.push(e.action.clone());
         self.refused = e.refused.clone();
     }
 
@@ -275,8 +275,8 @@ impl Team {
         if let Some(saw) = self.watch_workers(around) {
             return Some(TeamStep::Events(vec![saw.into()]));
         }
-        let done = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
-        let left = policy.acts.saturating_sub(done);
+        let done = u32::try_from(self.policy.actions.len()).unwrap_or(u32::MAX);
+        let left = policy.actions.saturating_sub(done);
         let want = (left > 0).then(|| self.next_intent(policy, around)).flatten()?;
         let want = if left == 1 { self.give_up(policy, &want) } else { want };
         Some(TeamStep::Events(self.execute_intent(want, around)))
@@ -288,14 +288,14 @@ impl Team {
             return None;
         }
         let policy = self.spec.policy.as_ref()?;
-        let acts = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
+        let acts = u32::try_from(self.policy.actions.len()).unwrap_or(u32::MAX);
         let spent = self.policy.has(&PolicyAction::Escalated(EscalationSubject::NudgesSpent))
-            || acts >= policy.acts;
+            || acts >= policy.actions;
         if spent {
             return None;
         }
         let after = policy.nudge_after_ms?;
-        let silent = self.policy.resting.values().filter(|(rest, _)| !rest.done);
+        let silent = self.policy.idle.values().filter(|(rest, _)| !rest.done);
         silent.map(|(_, since)| since.deadline(after)).min()
     }
 
@@ -303,14 +303,14 @@ impl Team {
     fn watch_workers(&self, around: &TeamAdvanceContext<'_>) -> Option<PolicyObserved> {
         let inboxes = self.inboxes();
         let changed = self.bound(MemberRole::Worker).find_map(|worker| {
-            let seen = self.policy.resting.get(&worker.name).map(|(rest, _)| *rest);
+            let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| *rest);
             let inbox = inboxes.get(worker.name.as_str()).copied().unwrap_or_default();
             let now = self.idle_state(worker, inbox, around)?;
-            (now != seen).then(|| PolicyObserved { worker: worker.name.clone(), rest: now })
+            (now != seen).then(|| PolicyObserved { worker: worker.name.clone(), idle: now })
         });
         let gone = || {
-            let name = self.policy.resting.keys().find(|name| self.member(name).is_none())?;
-            Some(PolicyObserved { worker: name.clone(), rest: None })
+            let name = self.policy.idle.keys().find(|name| self.member(name).is_none())?;
+            Some(PolicyObserved { worker: name.clone(), idle: None })
         };
         changed.or_else(gone)
     }
@@ -330,7 +330,7 @@ impl Team {
             let mark =
                 inbox.handled.map(|handled| ProgressMark { handled, ..ProgressMark::default() });
             // Settled messages are evicted in time, but the observation remains.
-            let seen = self.policy.resting.get(&worker.name).map(|(rest, _)| rest.mark);
+            let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| rest.mark);
             return Some(mark.or(seen).map(|mark| IdleWorker { mark, done: true }));
         };
         let session = (around.session)(session)?;
@@ -342,8 +342,8 @@ impl Team {
         let mut inboxes: BTreeMap<&str, InboxSummary> = BTreeMap::new();
         for message in &self.messages {
             let inbox = inboxes.entry(message.to.name()).or_default();
-            inbox.open |= !message.standing.is_over();
-            if matches!(message.standing, MessageStatus::Acknowledged { .. }) {
+            inbox.open |= !message.status.is_over();
+            if matches!(message.status, MessageStatus::Acknowledged { .. }) {
                 inbox.handled = inbox.handled.max(Some(message.no));
             }
         }
@@ -388,13 +388,13 @@ impl Team {
     /// Notifies the operator of a refused action.
     fn escalate_refusal(&self) -> Option<PolicyIntent> {
         let why = self.policy.refused.as_ref()?;
-        let newest = self.policy.acts.last()?;
+        let newest = self.policy.actions.last()?;
         if matches!(newest, PolicyAction::Escalated(_) | PolicyAction::GaveUp) {
             return None;
         }
-        let act = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
+        let act = u32::try_from(self.policy.actions.len()).unwrap_or(u32::MAX);
         let text = format!("Action {act} of the policy was refused: {}", visible(why));
-        self.escalate(EscalationSubject::Refused { act }, text)
+        self.escalate(EscalationSubject::Refused { action: act }, text)
     }
 
     /// Sends back failed checks, once all requested checks have completed.
@@ -424,7 +424,7 @@ impl Team {
             })
         };
         match next.filter(gate) {
-            Some(iteration) if policy.go_on => Some(PolicyIntent {
+            Some(iteration) if policy.continue_loop => Some(PolicyIntent {
                 act: PolicyAction::Continued { iteration },
                 commands: vec![TeamCommand::Continue {
                     iteration,
@@ -435,7 +435,7 @@ impl Team {
                 }],
             }),
             Some(_) | None => {
-                self.send_back(policy, PolicyAction::SentBack { to: worker.name.clone() }, text)
+                self.send_back(policy, PolicyAction::Returned { to: worker.name.clone() }, text)
             }
         }
     }
@@ -470,7 +470,7 @@ impl Team {
         let mut workers = self.bound(MemberRole::Worker).peekable();
         workers.peek()?;
         let done = |worker: &TeamMember| {
-            self.policy.resting.get(&worker.name).is_some_and(|(rest, _)| rest.done)
+            self.policy.idle.get(&worker.name).is_some_and(|(rest, _)| rest.done)
         };
         if !workers.all(done) || !self.checks.is_empty() || self.audit.is_some() {
             return None;
@@ -524,7 +524,7 @@ impl Team {
     /// Requests evidence from the worker that no command can provide.
     fn request_evidence(&self, policy: &ManagingPolicy) -> Option<PolicyIntent> {
         let missing = self.missing_evidence(|proof| !is_checkable(proof));
-        let act = PolicyAction::AskedFor { generation: self.policy.generation };
+        let act = PolicyAction::EvidenceRequested { generation: self.policy.generation };
         if missing.is_empty() || self.policy.has(&act) {
             return None;
         }
@@ -562,7 +562,7 @@ impl Team {
             return self.escalate(EscalationSubject::Stuck { generation }, text);
         }
         // An assertion alone finishes nothing.
-        let proved = !self.audit_checks().is_empty() || self.looped.is_some();
+        let proved = !self.audit_checks().is_empty() || self.loop_state.is_some();
         if !policy.finish || !proved {
             let why = if proved { "you can finish the team" } else { "no check proves the work" };
             let text =
@@ -580,7 +580,7 @@ impl Team {
         let after = policy.nudge_after_ms?;
         let silent =
             |(rest, since): &(IdleWorker, Moment)| !rest.done && now.is_past(*since, after);
-        let (name, _) = self.policy.resting.iter().find(|(_, rested)| silent(rested))?;
+        let (name, _) = self.policy.idle.iter().find(|(_, rested)| silent(rested))?;
         if self.policy.nudges() >= policy.nudges {
             let text = format!(
                 "{} is idle without a report, and was nudged {} times.",
@@ -609,7 +609,7 @@ impl Team {
         let text = format!(
             "The policy {} has reached its limit of {} actions. Its next action would have been: {}",
             quote_name(&policy.name),
-            policy.acts.saturating_sub(1),
+            policy.actions.saturating_sub(1),
             wanted.act.describe()
         );
         let post =
@@ -639,7 +639,7 @@ impl Team {
 
     /// Returns a key that no message has, so that guessing the next key cannot suppress a message.
     fn free_key(&self) -> String {
-        let act = self.policy.acts.len() + 1;
+        let act = self.policy.actions.len() + 1;
         let taken = |key: &String| self.messages.iter().any(|message| message.key == *key);
         let mut keys = (0_u32..).map(|n| format!("policy-{act}-{n}"));
         keys.find(|key| !taken(key)).unwrap_or_default()
@@ -661,7 +661,7 @@ impl Team {
             }
         }
         // The action comes first, so that the end of the team stays its last event.
-        [PolicyActed { act: want.act, refused }.into()].into_iter().chain(events).collect()
+        [PolicyActed { action: want.act, refused }.into()].into_iter().chain(events).collect()
     }
 }
 
@@ -711,8 +711,8 @@ impl PolicyAction {
         match self {
             PolicyAction::Accepted { criterion } => format!("accepted criterion {criterion}"),
             PolicyAction::Checked { .. } => "ran the open checks".to_owned(),
-            PolicyAction::SentBack { to } => format!("sent work back to {}", quote_name(to)),
-            PolicyAction::AskedFor { .. } => "asked for missing evidence".to_owned(),
+            PolicyAction::Returned { to } => format!("sent work back to {}", quote_name(to)),
+            PolicyAction::EvidenceRequested { .. } => "asked for missing evidence".to_owned(),
             PolicyAction::Continued { iteration } => format!("asked for iteration {iteration}"),
             PolicyAction::Nudged { to } => format!("nudged {}", quote_name(to)),
             PolicyAction::Escalated(about) => {
@@ -739,7 +739,7 @@ impl EscalationSubject {
                 "something is open that the policy cannot resolve".to_owned()
             }
             EscalationSubject::Ready { .. } => "nothing is open".to_owned(),
-            EscalationSubject::Refused { act } => format!("act {act} was refused"),
+            EscalationSubject::Refused { action: act } => format!("act {act} was refused"),
         }
     }
 }

@@ -24,7 +24,7 @@ pub enum MemberMode {
     Commands,
     /// Commands that it runs. Its messages arrive as turns. Its conversation began before it was
     /// bound and has no tools for the team.
-    Late,
+    CommandsPushed,
 }
 
 impl MemberMode {
@@ -35,7 +35,7 @@ impl MemberMode {
             (Some(_), None) => MemberMode::Tools,
             (Some(_), Some(means)) => match (means.pushed, means.tools) {
                 (true, true) => MemberMode::Tools,
-                (true, false) => MemberMode::Late,
+                (true, false) => MemberMode::CommandsPushed,
                 (false, _) => MemberMode::Commands,
             },
         }
@@ -44,24 +44,24 @@ impl MemberMode {
     pub fn as_str(self) -> &'static str {
         match self {
             MemberMode::Tools => "tools",
-            MemberMode::Commands | MemberMode::Late => "commands",
+            MemberMode::Commands | MemberMode::CommandsPushed => "commands",
         }
     }
 }
 
 /// The tools of members, by the names that agents use.
 pub mod tools {
-    pub const LOOK: &str = "provost_task_look";
-    pub const SEND: &str = "provost_task_send";
-    pub const ASK_USER: &str = "provost_task_ask_user";
-    pub const PROPOSE: &str = "provost_task_propose_criterion";
-    pub const JUDGE: &str = "provost_task_judge_criterion";
-    pub const CHECK: &str = "provost_task_check";
-    pub const SHOW: &str = "provost_task_show";
-    pub const CONTINUE: &str = "provost_task_continue";
-    pub const MOVE: &str = "provost_task_move";
-    pub const ACKNOWLEDGE: &str = "provost_task_acknowledge";
-    pub const FINISH: &str = "provost_task_finish";
+    pub const LOOK: &str = "provost_team_status";
+    pub const SEND: &str = "provost_team_send";
+    pub const ASK_USER: &str = "provost_team_ask_user";
+    pub const PROPOSE: &str = "provost_team_propose_criterion";
+    pub const JUDGE: &str = "provost_team_judge_criterion";
+    pub const CHECK: &str = "provost_team_check";
+    pub const SHOW: &str = "provost_team_show_evidence";
+    pub const CONTINUE: &str = "provost_team_continue";
+    pub const MOVE: &str = "provost_team_move";
+    pub const ACKNOWLEDGE: &str = "provost_team_acknowledge";
+    pub const FINISH: &str = "provost_team_finish";
 }
 
 /// Returns a member's contract, with the handover of its predecessor.
@@ -147,7 +147,7 @@ impl ContractText<'_> {
             self.goal(),
             section("How you work", [
                 "Change nothing. Others fix what you find.".to_owned(),
-                "Report three things about each attack: the failure mode (what could be wrong), the check (how you tested it) and the result.".to_owned(),
+                "Report three things about each challenge: the failure mode (what could be wrong), the check (how you tested it) and the result.".to_owned(),
                 "Finding nothing counts only with a record of what you tried. Do not reuse the tests of the worker: try what they leave out.".to_owned(),
                 "Propose requirements that are written down nowhere as criteria.".to_owned(),
                 "If you cannot review, say so: a failed review means stop, never that all is well.".to_owned(),
@@ -201,7 +201,7 @@ impl ContractText<'_> {
     fn receive_section(&self) -> String {
         match self.via {
             MemberMode::Tools => PUSHED_NOTE.to_owned(),
-            MemberMode::Late => format!("{PUSHED_NOTE} {LATE_NOTE}"),
+            MemberMode::CommandsPushed => format!("{PUSHED_NOTE} {LATE_NOTE}"),
             MemberMode::Commands => format!(
                 "Get your next message with\n\n    {}\n\nIt waits up to {} seconds; {{\"item\":null}} means that there is none. It returns one message, which is then leased to you; acknowledge it when \
                  it is handled, with the command that comes with it. Unacknowledged messages are delivered again. If nothing wakes you automatically, say \"manual poll only\", and poll when asked to.",
@@ -216,7 +216,7 @@ impl ContractText<'_> {
         let revision = self.task.config.revision;
         let acknowledge = match self.via {
             MemberMode::Tools => format!("call {} with revision {revision}", tools::ACKNOWLEDGE),
-            MemberMode::Commands | MemberMode::Late => {
+            MemberMode::Commands | MemberMode::CommandsPushed => {
                 format!("run `{}`", self.commands.acknowledge_contract())
             }
         };
@@ -241,7 +241,7 @@ impl ContractText<'_> {
                 tool(tools::SHOW, "show evidence of this iteration"),
                 tool(tools::LOOK, "show the team's state"),
             ],
-            MemberMode::Commands | MemberMode::Late => vec![
+            MemberMode::Commands | MemberMode::CommandsPushed => vec![
                 self.send(&to),
                 self.form(&["criterion", "add"], "TEXT"),
                 self.form(&["prove"], "--evidence NAME"),
@@ -264,7 +264,7 @@ impl ContractText<'_> {
                 tool(tools::MOVE, "record a move"),
                 tool(tools::FINISH, "audit everything, and finish the team if it all holds"),
             ],
-            MemberMode::Commands | MemberMode::Late => {
+            MemberMode::Commands | MemberMode::CommandsPushed => {
                 let worker = self.task.bound(MemberRole::Worker).next();
                 let to = worker.map_or("WORKER", |worker| worker.name.as_str());
                 vec![
@@ -290,13 +290,13 @@ impl ContractText<'_> {
             MemberMode::Tools => vec![
                 tool(
                     tools::SHOW,
-                    "report an attack, on the work as a whole or as evidence of this iteration",
+                    "report a challenge, on the work as a whole or as evidence of this iteration",
                 ),
                 tool(tools::PROPOSE, "propose a criterion"),
                 tool(tools::SEND, &format!("report your findings to {}", quote_name(&to))),
                 tool(tools::LOOK, "show the team's state"),
             ],
-            MemberMode::Commands | MemberMode::Late => vec![
+            MemberMode::Commands | MemberMode::CommandsPushed => vec![
                 self.form(&["contract", "challenge"], ATTACK_OPTIONS),
                 self.form(&["loop", "submit"], &format!("NAME {ATTACK_OPTIONS}")),
                 self.form(&["criterion", "add"], "TEXT"),
@@ -451,7 +451,7 @@ fn how_to_show(
                 None => " and pictures",
             },
             LoopProof::Asserted => " and text",
-            LoopProof::Adversarial => " and attack",
+            LoopProof::Adversarial => " and challenge",
             LoopProof::Artifact { .. } => " and fields",
         };
         return if checked {

@@ -28,7 +28,7 @@ pub fn recipe(name: &str) -> Option<ManagerConfig> {
                 "Ask the user before anything that cannot be taken back.",
             ]),
             // It may not discard other members' messages or interrupt their work.
-            denied: [TeamAction::Sort, TeamAction::Interrupt].into(),
+            denied: [TeamAction::ManageMessages, TeamAction::Interrupt].into(),
             epilogue: [EpilogueStep::Checks, EpilogueStep::SeparateReview, EpilogueStep::Handover]
                 .into(),
             adversarial: true,

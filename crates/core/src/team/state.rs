@@ -152,21 +152,21 @@ pub struct Team {
     pub messages_stored: u32,
     /// The idempotency keys of evicted messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forgotten: Vec<Arc<EvictedMessage>>,
+    pub evicted: Vec<Arc<EvictedMessage>>,
     pub criteria: Vec<Criterion>,
     /// Commands that the operator wrote or approved, in addition to those of the spec.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub consented: BTreeSet<String>,
     /// The loop that is running, or the last one that ran.
-    pub looped: Option<Loop>,
+    pub loop_state: Option<Loop>,
     pub config: ManagerConfig,
     pub moves: Vec<ManagerMove>,
     /// The epilogue steps that are done.
     pub epilogue: BTreeSet<EpilogueStep>,
     /// Whether the work as a whole has been challenged.
-    pub attacked: bool,
+    pub challenged: bool,
     pub checks: Vec<PendingCheck>,
-    pub checks_owed: u32,
+    pub checks_requested: u32,
     /// Criterion and evidence checks that failed the last time they ran.
     #[serde(default)]
     pub failed: Vec<FailedCheck>,
@@ -229,7 +229,7 @@ impl Team {
 
     /// Returns the running loop.
     pub fn running_loop(&self) -> Option<&Loop> {
-        self.looped.as_ref().filter(|looped| looped.ended.is_none())
+        self.loop_state.as_ref().filter(|looped| looped.ended.is_none())
     }
 
     /// Returns the role of an actor. The operator and Provost itself have none.

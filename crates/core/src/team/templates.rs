@@ -23,7 +23,7 @@ pub const DEFAULT_ITERATIONS: u32 = 10;
 const DEFAULT_PLATEAU: u32 = 3;
 
 /// The accepted forms in one line, for messages and help.
-pub const EVIDENCE_FORMS: &str = "\"checks\", \"attack\", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]";
+pub const EVIDENCE_FORMS: &str = "\"checks\", \"challenge\", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]";
 
 /// Required evidence, with the commands known so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,12 +101,12 @@ pub enum EvidenceSpecError {
 const PROOF_FORMS: [&str; 5] = [
     "verified[:COMMAND]",
     "asserted",
-    "attack",
+    "challenge",
     "artifact:FIELD,FIELD",
     "pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]",
 ];
 
-/// Parses the proof of a piece of evidence: `verified:cargo test`, `asserted`, `attack`,
+/// Parses the proof of a piece of evidence: `verified:cargo test`, `asserted`, `challenge`,
 /// `artifact:a,b`, `pictures:10`.
 impl FromStr for EvidenceSpec {
     type Err = EvidenceSpecError;
@@ -123,7 +123,7 @@ impl FromStr for EvidenceSpec {
                 EvidenceSpec::Proof(LoopProof::Verified { check: check.to_owned() })
             }
             ("asserted", None) => EvidenceSpec::Proof(LoopProof::Asserted),
-            ("attack", None) => EvidenceSpec::Proof(LoopProof::Adversarial),
+            ("challenge", None) => EvidenceSpec::Proof(LoopProof::Adversarial),
             ("artifact", Some(fields)) => EvidenceSpec::Proof(parse_artifact(fields)?),
             ("artifact", None) => return Err(EvidenceSpecError::NoFields),
             ("pictures", share) => EvidenceSpec::Proof(parse_pictures(share.unwrap_or_default())?),
@@ -148,7 +148,7 @@ impl fmt::Display for LoopProof {
         match self {
             LoopProof::Verified { check } => write!(f, "verified:{check}"),
             LoopProof::Asserted => f.write_str("asserted"),
-            LoopProof::Adversarial => f.write_str("attack"),
+            LoopProof::Adversarial => f.write_str("challenge"),
             LoopProof::Artifact { fields } => write!(f, "artifact:{}", fields.join(",")),
             LoopProof::Pictures { differing, files: None } => write!(f, "pictures:{differing}"),
             LoopProof::Pictures { differing, files: Some(files) } => {
@@ -207,7 +207,7 @@ pub fn is_valid_name(name: &str) -> bool {
 }
 
 /// Parses evidence with its name: `tests=verified:cargo test`, `notes=asserted`, or `checks` and
-/// `attack` alone.
+/// `challenge` alone.
 pub fn parse_evidence(text: &str) -> Result<(String, EvidenceSpec), EvidenceSpecError> {
     match text.split_once('=') {
         Some((name, _)) if !is_valid_name(name.trim()) => {
@@ -216,7 +216,9 @@ pub fn parse_evidence(text: &str) -> Result<(String, EvidenceSpec), EvidenceSpec
         Some((name, proof)) => Ok((name.trim().to_owned(), proof.parse()?)),
         None => match text.trim() {
             name @ "checks" => Ok((name.to_owned(), EvidenceSpec::Checks)),
-            name @ "attack" => Ok((name.to_owned(), EvidenceSpec::Proof(LoopProof::Adversarial))),
+            name @ "challenge" => {
+                Ok((name.to_owned(), EvidenceSpec::Proof(LoopProof::Adversarial)))
+            }
             _ => Err(EvidenceSpecError::NoForm(text.to_owned())),
         },
     }
@@ -238,7 +240,7 @@ pub fn with_adversarial_proof(mut template: LoopTemplate) -> LoopTemplate {
     let asked = template.evidence.iter().any(|required| required.proof == LoopProof::Adversarial);
     if !asked {
         let taken = |name: &str| template.evidence.iter().any(|required| required.name == name);
-        let name = if taken("attack") { "adversarial" } else { "attack" };
+        let name = if taken("challenge") { "adversarial" } else { "challenge" };
         template
             .evidence
             .push(LoopRequirement { name: name.to_owned(), proof: LoopProof::Adversarial });
@@ -325,7 +327,7 @@ pub fn built_in(name: &str) -> Option<LoopOutline> {
         let fields = names.iter().map(|name| (*name).to_owned()).collect();
         EvidenceSpec::Proof(LoopProof::Artifact { fields })
     };
-    let attack = || EvidenceSpec::Proof(LoopProof::Adversarial);
+    let challenge = || EvidenceSpec::Proof(LoopProof::Adversarial);
     Some(match name {
         "build" => LoopOutline::empty(name, "work that stays green, step by step")
             .with_evidence("checks", EvidenceSpec::Checks)
@@ -372,10 +374,10 @@ pub fn built_in(name: &str) -> Option<LoopOutline> {
         "ship-it" => LoopOutline {
             max: 5,
             plateau: Some(1),
-            ..LoopOutline::empty(name, "a release: proved, attacked, and with a way back")
+            ..LoopOutline::empty(name, "a release: proved, challenged, and with a way back")
         }
         .with_evidence("checks", EvidenceSpec::Checks)
-        .with_evidence("attack", attack())
+        .with_evidence("challenge", challenge())
         .with_evidence("review", EvidenceSpec::Proof(LoopProof::Asserted))
         .with_evidence("release", fields(&["version", "notes", "rollback"])),
         _ => return None,

@@ -45,7 +45,7 @@ impl Team {
             events.push(MessageStored::by_rule(no, key, to, format_report(&lost)).into());
             told.push(no);
         }
-        events.push(UndeliveredReported { messages, told }.into());
+        events.push(UndeliveredReported { messages, reports: told }.into());
         Some(TeamStep::Events(events))
     }
 
@@ -61,7 +61,7 @@ impl Team {
         let of_report = message.from == TeamActor::Provost && message.key.starts_with(REPORT_KEY);
         let managers =
             if of_report { vec![Recipient::Operator] } else { self.managers_or_operator() };
-        let burier = message.buried_by.as_ref().map(TeamActor::name);
+        let burier = message.dead_lettered_by.as_ref().map(TeamActor::name);
         let mut told: Vec<Recipient> = sender.into_iter().chain(managers).collect();
         told.sort();
         told.dedup();
@@ -80,13 +80,13 @@ impl Team {
     /// Returns the dead-lettered instructions, except those dead-lettered explicitly.
     pub fn dead_letters(&self) -> impl Iterator<Item = &TeamMessage> {
         let lost = |message: &&TeamMessage| {
-            matches!(message.standing, MessageStatus::Dead { .. } | MessageStatus::Expired)
+            matches!(message.status, MessageStatus::Dead { .. } | MessageStatus::Expired)
         };
         let messages = self.messages.iter().map(AsRef::as_ref).filter(lost);
         messages.filter(|message| {
             message.kind == TeamMessageKind::Instruction
                 && message.from != TeamActor::Provost
-                && message.buried_by.is_none()
+                && message.dead_lettered_by.is_none()
         })
     }
 }
@@ -107,14 +107,14 @@ fn format_report(lost: &[&TeamMessage]) -> String {
 }
 
 fn format_line(message: &TeamMessage) -> String {
-    let reason = match &message.standing {
+    let reason = match &message.status {
         MessageStatus::Dead { reason } => visible(reason).replace('\n', " "),
         MessageStatus::Expired => "it expired".to_owned(),
         MessageStatus::Stored
         | MessageStatus::Offered(_)
         | MessageStatus::Accepted(_)
         | MessageStatus::Acknowledged { .. }
-        | MessageStatus::Cancelled { .. } => message.standing.as_str().to_owned(),
+        | MessageStatus::Cancelled { .. } => message.status.as_str().to_owned(),
     };
     let (no, to) = (message.no, quote_name(message.to.name()));
     if let Some(iteration) = message.iteration {

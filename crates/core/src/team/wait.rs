@@ -53,7 +53,7 @@ impl Team {
         if let Some(over) = self.ended_status() {
             return over;
         }
-        WaitStatus::Impossible(if no <= self.checks_owed {
+        WaitStatus::Impossible(if no <= self.checks_requested {
             format!("the result of check {no} is no longer kept")
         } else {
             format!("check {no} was never requested")

@@ -18,7 +18,7 @@ fn fact(bytes: u64) -> ReportBody {
 }
 
 fn working() -> TestSession {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
     bench.signal(StreamSignal::TurnStarted { turn: None });
     bench
@@ -110,7 +110,7 @@ fn f2_15_calls_count_against_the_budget() {
     assert!(matches!(beside, Err(SessionRejection::ReportBudget { .. })), "{beside:?}");
     bench.signal(StreamSignal::ToolCalled { native: native("c"), call: call(500) });
     let open = bench.session.calls.open().and_then(|open| open.open.clone());
-    let Some(MemberCall::Unread { why }) = open else { panic!("{open:?}") };
+    let Some(MemberCall::Invalid { why }) = open else { panic!("{open:?}") };
     assert!(why.contains("8 MiB"), "{why}");
     assert_eq!(refusals(&bench), 1);
     let long = StreamSignal::ToolCalled { native: "n".repeat(1_000), call: call(500) };

@@ -11,7 +11,7 @@ use provost_core::{
 use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
 fn call(native: &str) -> StreamSignal {
-    StreamSignal::ToolCalled { native: native.to_owned(), call: Box::new(MemberCall::Look {}) }
+    StreamSignal::ToolCalled { native: native.to_owned(), call: Box::new(MemberCall::Status {}) }
 }
 
 fn answer(no: u32, text: &str) -> SessionCommand {
@@ -19,7 +19,7 @@ fn answer(no: u32, text: &str) -> SessionCommand {
 }
 
 fn calling() -> TestSession {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
     bench.signal(StreamSignal::TurnStarted { turn: None }).signal(call("a"));
     bench
@@ -37,7 +37,7 @@ fn call_is_open_until_answered_then_delivered() {
     bench.signal(StreamSignal::InputWritten { key: "call-1".to_owned() });
     let said = bench.session.messages.last().expect("it was said");
     assert_eq!(
-        (said.kind, &said.fate),
+        (said.kind, &said.status),
         (AgentMessageKind::Returned, &DeliveryStatus::Delivered { launch })
     );
 }
@@ -57,7 +57,7 @@ fn repeated_call_is_ignored() {
 fn call_outside_stream_is_not_answered_on_stream() {
     let mut bench = calling();
     bench.apply(answer(1, "the result"));
-    let (launch, native, call) = (bench.launch(), "m".to_owned(), Box::new(MemberCall::Look {}));
+    let (launch, native, call) = (bench.launch(), "m".to_owned(), Box::new(MemberCall::Status {}));
     bench.apply(SessionCommand::ToolCalled { launch, native, call });
     bench.apply(answer(2, "the result"));
     assert!(bench.session.messages.iter().all(|message| message.key != "call-2"));
@@ -72,7 +72,7 @@ fn answer_for_dead_caller_goes_to_next_process() {
     bench.end(ProcessExit::Exit(0));
     let waits = |bench: &TestSession| {
         let answer = bench.session.messages.iter().find(|one| one.key == "call-1");
-        answer.is_some_and(|one| one.fate == DeliveryStatus::Queued)
+        answer.is_some_and(|one| one.status == DeliveryStatus::Queued)
     };
     assert!(waits(&bench));
     let request = bench.session.requests[0].id;
@@ -88,7 +88,7 @@ fn answer_for_dead_caller_goes_to_next_process() {
 fn call_from_ended_process_is_rejected() {
     let mut bench = TestSession::resumed();
     let first = provost_core::ids::LaunchId { no: 1, ..bench.launch() };
-    let call = Box::new(MemberCall::Look {});
+    let call = Box::new(MemberCall::Status {});
     let late = SessionCommand::ToolCalled { launch: first, native: "a".to_owned(), call };
     assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
 }

@@ -33,7 +33,7 @@ fn item_finished(done: bool) -> StreamSignal {
 }
 
 fn is_flagged(bench: &TestSession) -> bool {
-    bench.has_flag(Flag::SettledOtherwise)
+    bench.has_flag(Flag::AnswerOverridden)
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn outcome_contradicting_the_answer_is_flagged() {
         let told = bench.try_signal(item_finished(done));
         assert_eq!(told.is_ok(), flagged, "{reply:?}, done: {done}");
         assert_eq!(is_flagged(&bench), flagged, "{reply:?}, done: {done}");
-        let otherwise = bench.session.requests[0].otherwise;
+        let otherwise = bench.session.requests[0].contradicted_by_outcome;
         assert_eq!(otherwise, flagged.then_some(done), "{reply:?}, done: {done}");
     }
 }

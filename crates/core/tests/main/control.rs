@@ -108,7 +108,7 @@ fn interrupt_overtakes_queued_messages_once() {
 fn interrupt_after_turn_end_is_dropped() {
     let mut bench = in_turn();
     bench.apply(interrupt(None)).signal(turn_ended(TurnEnd::Ok));
-    let fate = &bench.session.messages.iter().find(|m| m.key == "leave").unwrap().fate;
+    let fate = &bench.session.messages.iter().find(|m| m.key == "leave").unwrap().status;
     assert!(matches!(fate, DeliveryStatus::Undeliverable { .. }), "{fate:?}");
     assert_eq!(pending_delivery(&bench).as_deref(), Some("result-1-0"));
 }

@@ -40,7 +40,7 @@ fn abandoned_stop_is_not_stopping() {
 fn unkillable_process_is_flagged_until_exit() {
     let mut bench = TestSession::running(spec());
     bench.apply(SessionCommand::Cancel { because: "no".to_owned() });
-    let flagged = |bench: &TestSession| bench.session.judgement().has(Flag::NotVerifiedGone);
+    let flagged = |bench: &TestSession| bench.session.judgement().has(Flag::ProcessesMayRemain);
     for step in [StopStep::Interrupt, StopStep::Terminate, StopStep::Kill] {
         assert_eq!((bench.stop_step(), flagged(&bench)), (Some(step), false));
         bench.advance_clock(10_000);

@@ -102,7 +102,7 @@ fn cancelled_attempt_seals_on_process_exit() {
 #[test]
 fn resolved_attempt_seals_and_stops_process() {
     for afterwards in [OnFinish::Close, OnFinish::Park] {
-        let mut bench = TestSession::running(SessionSpec { afterwards, ..spec() });
+        let mut bench = TestSession::running(SessionSpec { on_finish: afterwards, ..spec() });
         bench.apply(resolve(ManualOutcome::Accepted));
         assert!(bench.sealed());
         assert_eq!(bench.state(), State::Accepted);
@@ -135,7 +135,7 @@ fn sealed_attempt_cannot_be_cancelled() {
 #[test]
 fn finished_process_is_closed_or_parked() {
     for (afterwards, stopped) in [(OnFinish::Close, true), (OnFinish::Park, false)] {
-        let mut bench = TestSession::running(SessionSpec { afterwards, ..spec() });
+        let mut bench = TestSession::running(SessionSpec { on_finish: afterwards, ..spec() });
         bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
         assert!(bench.sealed());
         let why = bench.session.launches[0].stop.map(|stop| stop.why);
@@ -145,7 +145,7 @@ fn finished_process_is_closed_or_parked() {
 
 #[test]
 fn process_ended_after_seal_is_not_stopped() {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench
         .claim(ClaimKind::Completed)
         .signal(TURN_ENDED_OK)
@@ -161,7 +161,7 @@ fn process_ended_after_seal_is_not_stopped() {
 
 #[test]
 fn resolve_stops_parked_process() {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
     bench.apply(resolve(ManualOutcome::Failed));
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::Finished);
@@ -191,7 +191,7 @@ fn leftover_process_is_ended_before_seal() {
     bench.advance_clock(9_999);
     assert_eq!(bench.stop_step(), None);
     bench.advance_clock(1);
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     assert!(bench.has_flag(Flag::ReapLeftoverPid));
     assert_eq!(time_to_deadline(&bench), Some((10_000, DeadlineKind::Escalation)));
     bench.advance_clock(9_000);
@@ -202,7 +202,7 @@ fn leftover_process_is_ended_before_seal() {
 
 #[test]
 fn next_deadline_follows_what_is_awaited() {
-    let mut bench = TestSession::new(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::new(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     assert_eq!(time_to_deadline(&bench), None);
     bench.apply(SessionCommand::WorkPrepared {
         cwd: "/work".to_owned(),
@@ -298,7 +298,7 @@ fn time_limit_stops_once_work_is_done() {
 
 #[test]
 fn exit_0_completes_only_unclaimed_self_exit() {
-    let lenient = SessionSpec { exit0: ExitZeroPolicy::IsDone, ..command_spec() };
+    let lenient = SessionSpec { exit0: ExitZeroPolicy::Completes, ..command_spec() };
     let mut working = TestSession::running(lenient.clone());
     working.claim(ClaimKind::Working).end(ProcessExit::Exit(0));
     let claim = working.session.attempt().claim.clone().unwrap();
@@ -325,14 +325,11 @@ fn exit_0_is_done_if_configured_or_only_checks() {
         spec.checks = checks.iter().map(|check| (*check).to_owned()).collect();
         spec.exit_zero_is_done()
     };
-    assert!(said(ExitZeroPolicy::IsDone, Driver::Jsonl, &[]));
-    assert!(said(ExitZeroPolicy::IsDone, Driver::Command, &["check"]));
-    assert!(said(ExitZeroPolicy::SaysNothing, Driver::Command, &["check"]));
-    assert!(!said(ExitZeroPolicy::SaysNothing, Driver::Command, &[]));
-    assert!(
-        !said(ExitZeroPolicy::SaysNothing, Driver::Jsonl, &["check"]),
-        "it has a way to say so"
-    );
+    assert!(said(ExitZeroPolicy::Completes, Driver::Jsonl, &[]));
+    assert!(said(ExitZeroPolicy::Completes, Driver::Command, &["check"]));
+    assert!(said(ExitZeroPolicy::NotAClaim, Driver::Command, &["check"]));
+    assert!(!said(ExitZeroPolicy::NotAClaim, Driver::Command, &[]));
+    assert!(!said(ExitZeroPolicy::NotAClaim, Driver::Jsonl, &["check"]), "it has a way to say so");
 }
 
 #[test]
@@ -343,9 +340,9 @@ fn unobservable_agent_is_not_asked_for_result() {
         .apply(SessionCommand::ProcessUnknown { launch, why: "why".to_owned() })
         .signal(TURN_ENDED_OK);
     assert_eq!(bench.state(), State::Idle);
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
     bench.apply(SessionCommand::ProcessSeen { launch });
-    assert!(bench.session.attempt().result_asked.is_some());
+    assert!(bench.session.attempt().result_requested.is_some());
     assert_eq!(bench.stop_step(), None, "it has time to report");
     let message = bench.session.messages.last().unwrap();
     assert_eq!(
@@ -361,10 +358,10 @@ fn attended_agent_is_not_queried_or_closed() {
     let people = |people| SessionCommand::ViewersChanged { launch, people };
     bench.apply(people(1)).signal(TURN_ENDED_OK);
     assert_eq!(bench.state(), State::Idle);
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
     assert_eq!(bench.try_apply(people(1)), Err(SessionRejection::NothingNew));
     bench.apply(people(0));
-    assert!(bench.session.attempt().result_asked.is_some());
+    assert!(bench.session.attempt().result_requested.is_some());
 
     bench.apply(people(2)).claim(ClaimKind::Completed).signal(TURN_ENDED_OK).settle();
     assert!(bench.session.attempt().is_sealed());
@@ -383,7 +380,7 @@ fn withdrawal_while_attended_is_answered_elsewhere() {
             .try_apply(SessionCommand::ViewersChanged { launch, people })
             .ok();
         bench.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() });
-        assert_eq!(bench.session.requests[0].fate, fate);
+        assert_eq!(bench.session.requests[0].status, fate);
     }
 }
 
@@ -436,7 +433,7 @@ fn turn_error_and_reported_failure_are_distinct() {
 
 #[test]
 fn session_closes_when_nothing_is_pending() {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     finish_hooks(&mut bench);
     bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
     assert!(!bench.session.is_closed(), "it is not sealed");

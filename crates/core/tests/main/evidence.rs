@@ -268,7 +268,7 @@ fn checks_wait_for_process_tree_to_end() {
 #[test]
 fn seal_keeps_verified_tree_after_later_turn() {
     let mut spec = checked_spec();
-    spec.afterwards = OnFinish::Park;
+    spec.on_finish = OnFinish::Park;
     let mut bench = TestSession::running(spec);
     bench
         .claim(ClaimKind::Completed)

@@ -39,7 +39,7 @@ fn closing_import_cancels_only_open_attempts() {
     let mut sealed = TestSession::running(spec());
     sealed.end_by(ProcessExit::Exit(0), StoppedBy::Itself).settle();
     assert_eq!(count_cancellations(&close_imported(&mut sealed)), 0);
-    assert_eq!(sealed.session.state(), State::EndedUnclaimed);
+    assert_eq!(sealed.session.state(), State::ExitedWithoutClaim);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn message_settles_once_and_drops_its_text() {
     assert_eq!(bench.try_apply(message_lost("a")), Err(SessionRejection::NothingNew));
     assert_eq!(bench.try_apply(message_lost("b")), Err(SessionRejection::NothingNew));
     let fates: Vec<(&DeliveryStatus, &str)> =
-        bench.session.messages.iter().map(|m| (&m.fate, m.text.as_str())).collect();
+        bench.session.messages.iter().map(|m| (&m.status, m.text.as_str())).collect();
     let launch = bench.launch();
     assert_eq!(
         fates,
@@ -206,7 +206,7 @@ fn queued_messages_are_lost_at_seal() {
     bench.settle();
     assert!(bench.sealed());
     let lost = |m: &provost_core::session::AgentMessage| {
-        m.fate == DeliveryStatus::Undeliverable { reason: "the session ended first".to_owned() }
+        m.status == DeliveryStatus::Undeliverable { reason: "the session ended first".to_owned() }
     };
     assert!(bench.session.messages.iter().all(lost));
 }

@@ -33,7 +33,7 @@ fn screen_adds_subject_to_osc_request() {
     assert_eq!((bench.session.requests.len(), requested_command(&bench, 0)), (1, Some("ls")));
     let request = &bench.session.requests[0];
     let subject = request.asked.subject.as_deref().unwrap();
-    assert_eq!((request.revision, subject.guessed_by), (2, Some(ScreenSource::Screen)));
+    assert_eq!((request.revision, subject.inferred_from), (2, Some(ScreenSource::Screen)));
     bench.show(ScreenSource::Osc, 40, ScreenHint::Working);
     assert_eq!(bench.state(), State::Working);
 }
@@ -74,7 +74,7 @@ fn different_dialog_is_a_new_request() {
     bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, approval_for_command("ls"));
     bench.show(ScreenSource::Screen, 30, approval_for_command("rm -rf all"));
     let fates: Vec<RequestStatus> =
-        bench.session.requests.iter().map(|request| request.fate).collect();
+        bench.session.requests.iter().map(|request| request.status).collect();
     assert_eq!(fates, [RequestStatus::AnsweredElsewhere, RequestStatus::Open]);
     assert_eq!(requested_command(&bench, 1), Some("rm -rf all"));
 }
@@ -90,7 +90,7 @@ fn answer_is_not_reused_for_next_dialog() {
     bench.apply(provost_core::session::SessionCommand::Answer { request, revision: 1, reply });
     bench.show(ScreenSource::Screen, 30, approval_for_command("rm -rf all"));
     bench.apply(provost_core::session::SessionCommand::ViewersChanged { launch, people: 0 });
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Undeliverable { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
     assert_eq!((pending_delivery(&bench), bench.state()), (None, State::NeedsInput));
 }
 
@@ -107,7 +107,7 @@ fn next_dialog_confirms_typed_answer() {
         30,
         approval_for_command("rm -rf all"),
     );
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
     assert_eq!((bench.session.requests.len(), bench.state()), (2, State::NeedsInput));
 }
 

@@ -83,8 +83,8 @@ pub(crate) fn spec() -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::SaysNothing,
-        afterwards: OnFinish::Close,
+        exit0: ExitZeroPolicy::NotAClaim,
+        on_finish: OnFinish::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         budget: Default::default(),
         policy: Default::default(),
@@ -327,7 +327,8 @@ impl TestSession {
     /// Reports silence on the stream since the last signal, after the stale window.
     pub(crate) fn report_silence(&mut self) -> &mut Self {
         let launch = self.launch();
-        let heard_ms = self.session.launch(launch).expect("it was requested").stream.heard.mono_ms;
+        let heard_ms =
+            self.session.launch(launch).expect("it was requested").stream.last_heard.mono_ms;
         self.advance_clock(self.session.spec.bounds.stale_ms);
         self.apply(SessionCommand::Silence { launch, heard_ms })
     }

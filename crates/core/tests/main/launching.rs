@@ -129,13 +129,13 @@ fn unconfirmed_launch_is_stopped_and_tracked() {
     }
     bench.settle();
     assert_eq!((bench.stop_step(), bench.state()), (Some(StopStep::GivenUp), State::Cancelled));
-    assert!(bench.sealed() && bench.has_flag(Flag::NotVerifiedGone));
+    assert!(bench.sealed() && bench.has_flag(Flag::ProcessesMayRemain));
     // It may be running: the stop effect stays until the process is known to be gone.
     assert!(bench.has_effect(&SessionEffect::StopLaunch(launch, StopStep::GivenUp)));
     assert!(!bench.session.is_closed());
     bench.apply(SessionCommand::ProcessUnobserved { launch, why: why() });
     assert!(!bench.has_effect(&SessionEffect::StopLaunch(launch, StopStep::GivenUp)));
-    assert!(!bench.has_flag(Flag::NotVerifiedGone), "nothing of it is left");
+    assert!(!bench.has_flag(Flag::ProcessesMayRemain), "nothing of it is left");
     assert_eq!(bench.state(), State::Cancelled);
 }
 
@@ -292,7 +292,7 @@ fn unobserved_exit_has_unknown_code() {
     bench.apply(unobserved.clone());
     assert_eq!(bench.session.process(), ProcessFact::Unknown);
     assert_eq!(bench.session.activity(), Activity::Exited);
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     assert!(bench.has_flag(Flag::ExitCodeUnobserved));
     assert_eq!(bench.try_apply(unobserved), Err(SessionRejection::NothingNew));
 }
@@ -342,7 +342,7 @@ fn instruction_to_ended_agent_gets_new_launch() {
     bench.apply(send("more", SendMode::Continue));
     let launch = bench.session.current_launch().unwrap();
     assert_eq!((launch.id.no, launch.attempt), (2, 2));
-    assert_eq!((launch.why, &launch.phase), (LaunchReason::Instruction, &LaunchPhase::Owed));
+    assert_eq!((launch.why, &launch.phase), (LaunchReason::Instruction, &LaunchPhase::Pending));
 }
 
 #[test]

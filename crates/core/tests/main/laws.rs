@@ -56,7 +56,8 @@ impl LawSession {
             if at > self.now.mono_ms {
                 return;
             }
-            let heard_ms = self.session.launch(launch).expect("it is due").stream.heard.mono_ms;
+            let heard_ms =
+                self.session.launch(launch).expect("it is due").stream.last_heard.mono_ms;
             let told = self.apply(&SessionCommand::Silence { launch, heard_ms });
             told.unwrap_or_else(|why| {
                 panic!("a due silence changed nothing: {why}\n{}", self.describe_log())

@@ -79,7 +79,7 @@ fn refuse(bench: &mut TestSession, key: &str, reason: &str) {
 }
 
 fn result_asked(bench: &TestSession) -> bool {
-    bench.session.attempt().result_asked.is_some()
+    bench.session.attempt().result_requested.is_some()
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn f4_2_invalid_message_is_lost_and_not_repeated() {
     let key = deliver(&mut bench);
     assert_eq!(bench.state(), State::Working, "its turn is expected");
     refuse(&mut bench, &key, "too long");
-    let fate = &bench.session.messages.last().expect("it was sent").fate;
+    let fate = &bench.session.messages.last().expect("it was sent").status;
     assert_eq!(*fate, DeliveryStatus::Undeliverable { reason: "too long".to_owned() });
     assert_eq!((bench.state(), bench.session.claim()), (State::Idle, ClaimKind::None));
 }

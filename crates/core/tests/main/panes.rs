@@ -21,7 +21,7 @@ fn pane_spec() -> SessionSpec {
     let mut spec = spec();
     spec.agent.driver = Driver::CodexTerminal;
     spec.instruction = None;
-    spec.afterwards = provost_core::session::OnFinish::Park;
+    spec.on_finish = provost_core::session::OnFinish::Park;
     let pane = TmuxPane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) };
     spec.adopted = Some(Box::new(ExternalAgent { pane: Some(pane), ..ExternalAgent::default() }));
     spec
@@ -109,13 +109,13 @@ fn keyed_interrupt(way: TypingState, bench: &TestSession) -> SessionCommand {
 fn interrupt_and_compact_work_in_the_pane() {
     let mut bench = at_prompt_with_message();
     bench.apply(keyed(&bench, TypingState::Typing));
-    bench.apply(keyed(&bench, TypingState::Keys));
+    bench.apply(keyed(&bench, TypingState::Typed));
     records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
     records(&mut bench, 11, RecordSignal::InputTaken { text: "hello".to_owned() });
     bench.apply(interrupt());
     bench.apply(keyed_interrupt(TypingState::Typing, &bench));
-    bench.apply(keyed_interrupt(TypingState::Keys, &bench));
-    let fate = |bench: &TestSession, no: usize| bench.session.messages[no].fate.clone();
+    bench.apply(keyed_interrupt(TypingState::Typed, &bench));
+    let fate = |bench: &TestSession, no: usize| bench.session.messages[no].status.clone();
     assert!(matches!(fate(&bench, 1), DeliveryStatus::Delivered { .. }), "{:?}", fate(&bench, 1));
     let end = TurnEnd::Interrupted;
     records(
@@ -127,7 +127,7 @@ fn interrupt_and_compact_work_in_the_pane() {
     bench.apply(SessionCommand::Compact { key: "short".to_owned() });
     assert!(delivers(&bench), "it is typed at the prompt");
     let keyed = |way| SessionCommand::TypingChanged { launch, key: "short".to_owned(), way };
-    bench.apply(keyed(TypingState::Typing)).apply(keyed(TypingState::Keys));
+    bench.apply(keyed(TypingState::Typing)).apply(keyed(TypingState::Typed));
     // The user may start a turn in an external pane, so only the compaction itself confirms the message.
     records(&mut bench, 13, RecordSignal::TurnStarted { turn: Some("b".to_owned()) });
     assert_eq!(fate(&bench, 2), DeliveryStatus::Queued);
@@ -147,9 +147,9 @@ fn turn_end_confirms_interrupt_key() {
         11,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    let fate = &bench.session.messages[1].fate;
+    let fate = &bench.session.messages[1].status;
     assert!(matches!(fate, DeliveryStatus::Delivered { .. }), "{fate:?}");
-    assert!(bench.try_apply(keyed_interrupt(TypingState::Keys, &bench)).is_err(), "it is settled");
+    assert!(bench.try_apply(keyed_interrupt(TypingState::Typed, &bench)).is_err(), "it is settled");
 }
 
 #[test]
@@ -171,7 +171,8 @@ fn typing_needs_an_open_pane() {
     let mut bench = at_prompt_with_message();
     assert_eq!((input_blocked(&bench), delivers(&bench)), (None, true));
     let launch = bench.launch();
-    let closed = [PaneState::Browsed, PaneState::Taken, PaneState::Drafted, PaneState::Gone];
+    let closed =
+        [PaneState::ScrolledBack, PaneState::OtherProgram, PaneState::UnsentText, PaneState::Gone];
     for sight in closed {
         bench.apply(SessionCommand::PaneSeen { launch, sight });
         assert_eq!(
@@ -189,9 +190,9 @@ fn typing_is_recorded_before_it_happens_once() {
     bench.apply(keyed(&bench, TypingState::Typing));
     assert!(!delivers(&bench), "a daemon restarted after a crash types nothing");
     assert!(bench.try_apply(keyed(&bench, TypingState::Typing)).is_err());
-    bench.apply(keyed(&bench, TypingState::Keys));
+    bench.apply(keyed(&bench, TypingState::Typed));
     records(&mut bench, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
@@ -199,8 +200,8 @@ fn half_typed_text_waits_until_turn_ends_without_it() {
     let mut bench = at_prompt_with_message();
     bench.apply(keyed(&bench, TypingState::Typing)).advance_clock(3_000);
     let message = &bench.session.messages[0];
-    assert_eq!(message.typed.map(|typed| typed.way), Some(TypingState::Doubted));
-    assert!(message.unproved.as_deref().unwrap().contains("may have been typed"));
+    assert_eq!(message.typed.map(|typed| typed.state), Some(TypingState::Unconfirmed));
+    assert!(message.unconfirmed_reason.as_deref().unwrap().contains("may have been typed"));
     bench.apply(send("two")).advance_clock(20_000);
     assert!(!delivers(&bench) && !presses(&bench), "nothing is typed after it either");
     records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
@@ -210,7 +211,7 @@ fn half_typed_text_waits_until_turn_ends_without_it() {
         20,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Undeliverable { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
     assert!(delivers(&bench), "the next one can be typed");
 }
 
@@ -219,20 +220,20 @@ fn record_confirms_doubtful_text() {
     let mut bench = at_prompt_with_message();
     bench.apply(keyed(&bench, TypingState::Typing)).advance_clock(3_000);
     records(&mut bench, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn enter_is_retried_once() {
     let mut bench = at_prompt_with_message();
     bench.apply(keyed(&bench, TypingState::Typing));
-    bench.apply(keyed(&bench, TypingState::Keys)).advance_clock(3_000);
+    bench.apply(keyed(&bench, TypingState::Typed)).advance_clock(3_000);
     assert!(presses(&bench));
     bench.apply(keyed(&bench, TypingState::Pressing));
     assert!(!presses(&bench), "a daemon restarted after a crash presses nothing");
     bench.apply(keyed(&bench, TypingState::Pressed)).advance_clock(3_000);
-    let way = bench.session.messages[0].typed.map(|typed| typed.way);
-    assert_eq!((way, delivers(&bench)), (Some(TypingState::Doubted), false));
+    let way = bench.session.messages[0].typed.map(|typed| typed.state);
+    assert_eq!((way, delivers(&bench)), (Some(TypingState::Unconfirmed), false));
 }
 
 #[test]
@@ -252,13 +253,14 @@ fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionComman
     let launch = bench.launch();
     let ways = [
         TypingState::Typing,
-        TypingState::Keys,
+        TypingState::Typed,
         TypingState::Pressing,
         TypingState::Pressed,
-        TypingState::Doubted,
-        TypingState::Again,
+        TypingState::Unconfirmed,
+        TypingState::RetryEnter,
     ];
-    let sights = [PaneState::Open, PaneState::Open, PaneState::Browsed, PaneState::Taken];
+    let sights =
+        [PaneState::Open, PaneState::Open, PaneState::ScrolledBack, PaneState::OtherProgram];
     let turn = Some(rng.pick(&["a", "b"]).to_owned());
     let recorded =
         |what| SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place, what };
@@ -279,7 +281,7 @@ fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionComman
 
 fn count_typed(log: &[(Moment, Event)], wanted: TypingState) -> usize {
     let typed =
-        |event: &&(Moment, Event)| matches!(&event.1, Event::MessageTyped(e) if e.way == wanted);
+        |event: &&(Moment, Event)| matches!(&event.1, Event::MessageTyped(e) if e.state == wanted);
     log.iter().filter(typed).count()
 }
 
@@ -314,7 +316,7 @@ fn f6_w1_untyped_text_stays_queued() {
     assert!(!delivers(&bench));
     bench.apply(keyed(&bench, TypingState::Untyped));
     let message = &bench.session.messages[0];
-    assert_eq!((&message.typed, &message.unproved), (&None, &None));
+    assert_eq!((&message.typed, &message.unconfirmed_reason), (&None, &None));
     assert!(delivers(&bench), "it is to be typed when the pane takes it");
     assert!(
         bench.try_apply(keyed(&bench, TypingState::Untyped)).is_err(),
@@ -331,5 +333,5 @@ fn f6_w1_untyped_text_to_dead_agent_is_lost() {
     bench.apply(keyed(&bench, TypingState::Untyped));
     bench.settle();
     let reason = "the session ended first".to_owned();
-    assert_eq!(bench.session.messages[0].fate, DeliveryStatus::Undeliverable { reason });
+    assert_eq!(bench.session.messages[0].status, DeliveryStatus::Undeliverable { reason });
 }

@@ -33,8 +33,8 @@ fn random_bounds(rng: &mut Rng) -> Bounds {
         time_limit_ms: rng.pick(&[None, Some(0), Some(300), Some(2_000)]),
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
-        proof_ms: 150,
-        unproved_ms: 500,
+        confirm_ms: 150,
+        unconfirmed_ms: 500,
         ..Bounds::default()
     }
 }
@@ -60,8 +60,8 @@ pub(crate) fn random_spec(rng: &mut Rng) -> SessionSpec {
         spec.checks.clear();
     }
     spec.agent.input = rng.pick(&[CommandStdin::Closed, CommandStdin::Open]);
-    spec.exit0 = rng.pick(&[ExitZeroPolicy::SaysNothing, ExitZeroPolicy::IsDone]);
-    spec.afterwards = rng.pick(&[OnFinish::Close, OnFinish::Park]);
+    spec.exit0 = rng.pick(&[ExitZeroPolicy::NotAClaim, ExitZeroPolicy::Completes]);
+    spec.on_finish = rng.pick(&[OnFinish::Close, OnFinish::Park]);
     spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
     spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
     spec.hooks.retain(|_, _| rng.percent(70));
@@ -133,16 +133,16 @@ fn random_process_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     match rng.below(16) {
         15 => SessionCommand::PaneSeen {
             launch,
-            sight: rng.pick(&[PaneState::Open, PaneState::Taken]),
+            sight: rng.pick(&[PaneState::Open, PaneState::OtherProgram]),
         },
         14 => {
             let key = session.messages.last().map(|message| message.key.clone());
             let ways = [
                 TypingState::Typing,
-                TypingState::Keys,
+                TypingState::Typed,
                 TypingState::Pressing,
                 TypingState::Pressed,
-                TypingState::Doubted,
+                TypingState::Unconfirmed,
             ];
             SessionCommand::TypingChanged {
                 launch,
@@ -275,7 +275,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> StreamSignal {
             waiting: rng.pick(&[
                 BlockingMode::Blocking,
                 BlockingMode::Blocking,
-                BlockingMode::Beside,
+                BlockingMode::NonBlocking,
             ]),
             title: String::new(),
             questions: Vec::new(),

@@ -78,7 +78,7 @@ fn pass_with_silence(bench: &mut TestSession, ms: u64) {
     if let Some((at, DeadlineKind::Silence(launch))) = bench.session.deadline()
         && at <= bench.now.mono_ms
     {
-        let heard_ms = bench.session.launch(launch).expect("it is due").stream.heard.mono_ms;
+        let heard_ms = bench.session.launch(launch).expect("it is due").stream.last_heard.mono_ms;
         bench.try_apply(SessionCommand::Silence { launch, heard_ms }).ok();
     }
 }

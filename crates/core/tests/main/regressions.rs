@@ -57,7 +57,7 @@ fn question_from_older_launch_is_void() {
     let late = StreamSignal::RequestOpened(question("late"));
     bench.apply(SessionCommand::Observed { launch: old, signal: late, cursor });
     assert_eq!(bench.state(), state);
-    assert_eq!(bench.session.requests.last().unwrap().fate, RequestStatus::Void);
+    assert_eq!(bench.session.requests.last().unwrap().status, RequestStatus::Void);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn instruction_during_stop_gets_next_launch() {
     assert_eq!(bench.session.launches.len(), 1, "nothing is started beside a living process");
     bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost);
     assert_eq!(bench.session.launches.len(), 2);
-    assert_eq!(bench.session.current_launch().unwrap().phase, LaunchPhase::Owed);
+    assert_eq!(bench.session.current_launch().unwrap().phase, LaunchPhase::Pending);
     assert_eq!(bench.state(), State::Working);
 }
 
@@ -110,7 +110,8 @@ fn message_with_known_key_is_not_requeued() {
     let mut bench = TestSession::running(spec());
     bench.apply(send("once"));
     assert_eq!(bench.try_apply(send("once")), Err(SessionRejection::NothingNew));
-    let queued = bench.session.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued).count();
+    let queued =
+        bench.session.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count();
     assert_eq!(queued, 2, "the instruction and one message");
 }
 
@@ -187,11 +188,11 @@ fn evidence_counts_despite_interim_question() {
 fn command_active_after_silence_is_rechecked() {
     let mut spec = checked_spec();
     spec.agent.driver = Driver::Command;
-    spec.afterwards = OnFinish::Park;
+    spec.on_finish = OnFinish::Park;
     let mut bench = TestSession::running(spec);
     let launch = bench.launch();
     bench.claim(ClaimKind::Completed).advance_clock(300_000);
-    let heard_ms = bench.session.launches[0].stream.heard.mono_ms;
+    let heard_ms = bench.session.launches[0].stream.last_heard.mono_ms;
     bench.apply(SessionCommand::Silence { launch, heard_ms }).verify("new", CheckEnd::Exit(0));
     assert_eq!(bench.state(), State::Succeeded);
     let heard_ms = bench.now.mono_ms;

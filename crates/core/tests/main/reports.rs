@@ -177,7 +177,7 @@ fn withdrawal_closes_only_its_question() {
     bench.signal(withdrawn("b"));
     let open: Vec<&str> = bench.session.open_requests().map(|r| r.asked.native.as_str()).collect();
     assert_eq!(open, ["a"]);
-    assert_eq!(bench.session.requests[1].fate, RequestStatus::Withdrawn);
+    assert_eq!(bench.session.requests[1].status, RequestStatus::Withdrawn);
     let cursor = Cursor { offset: 10_000, skip: 0 };
     let again = SessionCommand::Observed { launch: bench.launch(), signal: withdrawn("b"), cursor };
     assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew));
@@ -187,13 +187,13 @@ fn withdrawal_closes_only_its_question() {
 fn non_blocking_question_does_not_stop_work() {
     let mut bench = TestSession::running(spec());
     bench.signal(StreamSignal::RequestOpened(AgentRequest {
-        waiting: BlockingMode::Beside,
+        waiting: BlockingMode::NonBlocking,
         ..question("q")
     }));
     assert_eq!(bench.state(), State::Working);
     assert_eq!(bench.session.open_requests().count(), 1);
     bench.end(ProcessExit::Exit(0));
-    assert_eq!(bench.state(), State::EndedUnclaimed, "nor does it keep the session open");
+    assert_eq!(bench.state(), State::ExitedWithoutClaim, "nor does it keep the session open");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn question_repeated_by_older_launch_stays_answered() {
         cursor,
     });
     let asked: Vec<(u32, RequestStatus)> =
-        bench.session.requests.iter().map(|r| (r.revision, r.fate)).collect();
+        bench.session.requests.iter().map(|r| (r.revision, r.status)).collect();
     assert_eq!(asked, [(1, RequestStatus::Answered)]);
 }
 
@@ -251,7 +251,7 @@ fn answer_reaches_only_its_question() {
         .signal(StreamSignal::RequestOpened(question("b")));
     let (a, b) = (bench.session.requests[0].id, bench.session.requests[1].id);
     bench.apply(answer(b, 1));
-    let fate = |id| bench.session.requests.iter().find(|r| r.id == id).unwrap().fate;
+    let fate = |id| bench.session.requests.iter().find(|r| r.id == id).unwrap().status;
     assert_eq!((fate(a), fate(b)), (RequestStatus::Open, RequestStatus::Answered));
     let message = bench.session.messages.last().unwrap();
     assert_eq!((message.kind, message.key.as_str()), (AgentMessageKind::Answer, "answer-2-1"));

@@ -176,7 +176,7 @@ fn question_survives_its_process_approval_does_not() {
             .end(ProcessExit::Signal(9));
         bench.start();
         bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-        assert_eq!((bench.state(), bench.session.requests[0].fate), (state, fate));
+        assert_eq!((bench.state(), bench.session.requests[0].status), (state, fate));
         if kind == RequestKind::Approval {
             let (request, reply) = (bench.session.requests[0].id, RequestReply::Deny);
             let late = bench.try_apply(SessionCommand::Answer { request, revision: 1, reply });
@@ -259,7 +259,7 @@ fn stopped_session_keeps_question_voids_approval() {
     bench.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Question)));
     bench.apply(SessionCommand::Cancel { because: String::new() }).signal(withdrawn());
     assert_eq!(
-        bench.session.requests[0].fate,
+        bench.session.requests[0].status,
         RequestStatus::Void,
         "the agent did not withdraw it"
     );
@@ -429,13 +429,13 @@ fn exhausted_budget_rejects_instruction_with_hint() {
 fn one_shot_exit_0_needs_a_successful_turn() {
     for (end, state) in [
         (Some(TurnEnd::Ok), State::Completed),
-        (None, State::EndedUnclaimed),
-        (Some(TurnEnd::Interrupted), State::EndedUnclaimed),
+        (None, State::ExitedWithoutClaim),
+        (Some(TurnEnd::Interrupted), State::ExitedWithoutClaim),
         (Some(TurnEnd::Error("no".to_owned())), State::Failed),
     ] {
         let mut spec = spec();
         spec.agent.driver = Driver::CodexExec;
-        spec.exit0 = provost_core::session::ExitZeroPolicy::IsDone;
+        spec.exit0 = provost_core::session::ExitZeroPolicy::Completes;
         let mut bench = TestSession::running(spec);
         bench.signal(StreamSignal::TurnStarted { turn: None });
         if let Some(end) = end.clone() {
@@ -511,12 +511,12 @@ fn only_configured_approvals_expire() {
         spec.bounds.approval_ms = approval_ms;
         let mut bench = working(spec);
         bench.signal(StreamSignal::RequestOpened(request_of_kind(kind))).advance_clock(59_999);
-        assert_eq!(bench.session.requests[0].fate, RequestStatus::Open);
+        assert_eq!(bench.session.requests[0].status, RequestStatus::Open);
         bench.advance_clock(1);
         let denied = bench.session.messages.last().and_then(|message| message.reply.clone());
         assert_eq!(denied, expires.then_some(RequestReply::Deny), "{kind:?} {approval_ms:?}");
         let fate = if expires { RequestStatus::Answered } else { RequestStatus::Open };
-        assert_eq!(bench.session.requests[0].fate, fate);
+        assert_eq!(bench.session.requests[0].status, fate);
         bench.apply(SessionCommand::Cancel { because: String::new() }).advance_clock(60_000);
     }
 }

@@ -36,7 +36,7 @@ fn five_endings_give_five_outcomes() {
         .settle()
         .session
         .judgement();
-    assert_eq!(exit0.state, State::EndedUnclaimed);
+    assert_eq!(exit0.state, State::ExitedWithoutClaim);
     assert_eq!((exit1.state, exit1.cause), (State::Failed, Some(Cause::Crash)));
     assert_eq!(done.state, State::Completed);
     assert_eq!(asks.state, State::NeedsInput);
@@ -187,7 +187,7 @@ fn answer_resumes_ended_agent_once() {
     assert_eq!(bench.session.launches.len(), 2);
     assert!(bench.try_apply(answer).is_err());
     assert_eq!(bench.session.launches.len(), 2);
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::Answered);
+    assert_eq!(bench.session.requests[0].status, RequestStatus::Answered);
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn idle_agent_is_asked_once_then_closed() {
     let mut bench = TestSession::running(spec());
     bench.signal(StreamSignal::TurnStarted { turn: None });
     bench.signal(StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
-    assert!(bench.session.attempt().result_asked.is_some());
+    assert!(bench.session.attempt().result_requested.is_some());
     assert_eq!(bench.state(), State::Working);
     bench.signal(StreamSignal::TurnStarted { turn: None });
     bench.signal(StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::Unclaimed);
     bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn closed_stream_with_live_process_is_reaped() {
     bench.advance_clock(10_000);
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::Leftover);
     bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     assert!(bench.session.judgement().has(Flag::ExitCodeUnobserved));
 }
 
@@ -253,12 +253,12 @@ fn turn_error_is_an_agent_error() {
 fn resolve_keeps_the_sealed_outcome() {
     let mut bench = TestSession::running(command_spec());
     bench.end(ProcessExit::Exit(0)).settle();
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     bench
         .apply(SessionCommand::Resolve { to: ManualOutcome::Accepted, because: "seen".to_owned() });
     assert_eq!(bench.state(), State::Accepted);
     let sealed = bench.session.attempt().sealed.clone().unwrap();
-    assert_eq!(sealed.judgement.state, State::EndedUnclaimed, "the sealed outcome is kept");
+    assert_eq!(sealed.judgement.state, State::ExitedWithoutClaim, "the sealed outcome is kept");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn superseding_instruction_reuses_the_launch() {
 #[test]
 fn exit_0_completes_only_if_configured() {
     let done =
-        SessionSpec { exit0: provost_core::session::ExitZeroPolicy::IsDone, ..command_spec() };
+        SessionSpec { exit0: provost_core::session::ExitZeroPolicy::Completes, ..command_spec() };
     let mut bench = TestSession::running(done.clone());
     bench.end(ProcessExit::Exit(0)).settle();
     assert_eq!(bench.state(), State::Completed);

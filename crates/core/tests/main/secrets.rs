@@ -47,7 +47,7 @@ fn lose_answer(bench: &mut TestSession) -> RequestStatus {
     bench.apply(SessionCommand::MessageLost { key: key.clone(), reason: "gone".to_owned() });
     let again = SessionCommand::MessageLost { key, reason: "gone".to_owned() };
     assert!(bench.try_apply(again).is_err(), "a message is lost once");
-    bench.session.requests[0].fate
+    bench.session.requests[0].status
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn lost_secret_is_asked_again_as_new_revision() {
         revision: 2,
         reply: RequestReply::Text("x".to_owned()),
     });
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::Answered);
+    assert_eq!(bench.session.requests[0].status, RequestStatus::Answered);
 }
 
 #[test]

@@ -26,11 +26,11 @@ fn interrupted_turn_waits_for_the_user() {
     bench.signal(TURN_STARTED).signal(INTERRUPTED).settle().advance_clock(1_000_000);
     assert_eq!((bench.state(), bench.sealed()), (State::Idle, false), "waiting costs no time");
     assert!(bench.has_flag(Flag::Interrupted) && bench.session.awaits_user());
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
     bench.apply(send("next", SendMode::Continue)).signal(TURN_STARTED);
     assert!(!bench.session.awaits_user());
     bench.signal(TURN_ENDED_OK);
-    assert!(bench.session.attempt().result_asked.is_some(), "this turn is finished");
+    assert!(bench.session.attempt().result_requested.is_some(), "this turn is finished");
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn late_interrupt_does_not_finish_the_turn() {
     // A user at the screen interrupted first.
     bench.signal(INTERRUPTED);
     assert!(bench.session.awaits_user());
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
     let mut bench = TestSession::running(spec());
     bench.signal(TURN_STARTED);
     bench.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
     bench.signal(TURN_ENDED_OK);
-    assert!(bench.session.attempt().result_asked.is_some(), "the turn ended first, and well");
+    assert!(bench.session.attempt().result_requested.is_some(), "the turn ended first, and well");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn in_worktree() -> SessionSpec {
         copy: Vec::new(),
         base: None,
     };
-    SessionSpec { work, exit0: ExitZeroPolicy::IsDone, ..command_spec() }
+    SessionSpec { work, exit0: ExitZeroPolicy::Completes, ..command_spec() }
 }
 
 fn commits(bench: &TestSession) -> bool {

@@ -41,7 +41,10 @@ fn launch_in_shortage_waits_and_retries() {
     assert!(bench.has_effect(&start), "it is tried again");
     assert_eq!(bench.session.longest_wait().map(|wait| wait.tries), Some(1));
     bench.start();
-    assert!(!bench.has_flag(Flag::Shortage) && bench.session.short.is_empty(), "it has begun");
+    assert!(
+        !bench.has_flag(Flag::Shortage) && bench.session.effect_waits.is_empty(),
+        "it has begun"
+    );
     assert_eq!(bench.state(), State::Working);
 }
 
@@ -118,7 +121,7 @@ fn cancel_ends_the_shortage_wait() {
     let (mut bench, start) = with_pending_launch();
     bench.apply(shortage_of(&bench, &start));
     bench.apply(SessionCommand::Cancel { because: "enough".to_owned() });
-    assert!(bench.session.short.is_empty() && !bench.has_flag(Flag::Shortage));
+    assert!(bench.session.effect_waits.is_empty() && !bench.has_flag(Flag::Shortage));
     let launch = bench.launch();
     bench.apply(SessionCommand::LaunchFailed { launch, reason: "it was stopped first".to_owned() });
     assert_eq!(bench.settle().state(), State::Cancelled);

@@ -59,7 +59,7 @@ fn hook_names_round_trip() {
         "completed",
         "accepted",
         "failed",
-        "ended_unclaimed",
+        "exited_without_claim",
         "stopped",
         "disputed",
         "cancelled",

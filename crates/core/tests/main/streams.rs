@@ -104,13 +104,13 @@ fn agent_waits_for_disk_space() {
     );
     assert_eq!(bench.try_apply(flows.clone()), Err(SessionRejection::NothingNew));
     bench.apply(full.clone());
-    assert!(bench.has_flag(Flag::NoRoom) && !bench.has_flag(Flag::OutputLimit));
-    assert_eq!(bench.session.launches[0].no_room.as_deref(), Some("/home"));
+    assert!(bench.has_flag(Flag::DiskFull) && !bench.has_flag(Flag::OutputLimit));
+    assert_eq!(bench.session.launches[0].disk_full.as_deref(), Some("/home"));
     assert_eq!(bench.try_apply(full.clone()), Err(SessionRejection::NothingNew));
     bench.apply(flows);
-    assert!(!bench.has_flag(Flag::NoRoom));
+    assert!(!bench.has_flag(Flag::DiskFull));
     bench.apply(full).exit(ProcessExit::Exit(0), StoppedBy::Itself);
-    assert!(!bench.has_flag(Flag::NoRoom), "no process waits any more");
+    assert!(!bench.has_flag(Flag::DiskFull), "no process waits any more");
 }
 
 #[test]
@@ -163,20 +163,20 @@ fn leftovers_and_unverified_tree_are_flagged() {
         let mut bench = TestSession::running(spec());
         let launch = bench.launch();
         bench.exit(ProcessExit::Exit(0), StoppedBy::Itself);
-        assert!(!bench.has_flag(Flag::Leftovers) && !bench.has_flag(Flag::NotVerifiedGone));
+        assert!(!bench.has_flag(Flag::Leftovers) && !bench.has_flag(Flag::ProcessesMayRemain));
         bench.apply(SessionCommand::ProcessTreeGone { launch, leftovers, verified });
         assert_eq!(bench.has_flag(Flag::Leftovers), leftovers > 0);
-        assert_eq!(bench.has_flag(Flag::NotVerifiedGone), !verified);
+        assert_eq!(bench.has_flag(Flag::ProcessesMayRemain), !verified);
     }
 }
 
 #[test]
 fn new_instruction_makes_parked_agent_working() {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
     bench.apply(send("next", SendMode::Continue));
     assert_eq!(bench.state(), State::Working, "a turn is expected of it");
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
     assert_eq!(bench.session.launches[0].attempt, 2);
     assert!(bench.session.attempts[0].is_sealed());
 }

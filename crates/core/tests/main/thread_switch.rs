@@ -95,7 +95,7 @@ fn thread_switch_closes_open_turn_and_question() {
     bench.begin_turn(9_100, "b").record(9_200, RecordSignal::RequestOpened(approval()));
     assert_eq!(bench.state(), State::NeedsInput);
     switch_thread(&mut bench, "two").unwrap();
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::AnsweredElsewhere);
+    assert_eq!(bench.session.requests[0].status, RequestStatus::AnsweredElsewhere);
     assert_eq!(bench.state(), State::Idle);
     let ends =
         |event: &Event| matches!(event, Event::TurnEnded(e) if e.end == TurnEnd::Interrupted);
@@ -120,7 +120,7 @@ fn typed_text_is_confirmed_in_new_thread() {
     bench.signal(provost_core::session::StreamSignal::InputWritten { key: "one".to_owned() });
     switch_thread(&mut bench, "two").unwrap();
     record_by_hook(&mut bench, RecordSignal::InputTaken { text }).unwrap();
-    assert!(matches!(bench.session.messages[0].fate, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn repeated_thread_switches_are_tracked() {
         switch_thread(&mut bench, thread).unwrap();
         bench.record(50, named(thread));
     }
-    let left = &bench.session.current_launch().unwrap().watch.left;
+    let left = &bench.session.current_launch().unwrap().watch.previous_threads;
     assert_eq!(
         (left.as_slice(), recorded_switches(&bench).len()),
         (["two".to_owned(), "one".to_owned()].as_slice(), 3)
@@ -138,5 +138,5 @@ fn repeated_thread_switches_are_tracked() {
     for no in 0..100 {
         switch_thread(&mut bench, &format!("thread-{no}")).unwrap();
     }
-    assert_eq!(bench.session.current_launch().unwrap().watch.left.len(), 64);
+    assert_eq!(bench.session.current_launch().unwrap().watch.previous_threads.len(), 64);
 }

@@ -48,11 +48,11 @@ fn presses(bench: &TestSession) -> bool {
 }
 
 fn typing_state(bench: &TestSession) -> Option<TypingState> {
-    bench.session.messages[0].typed.map(|typed| typed.way)
+    bench.session.messages[0].typed.map(|typed| typed.state)
 }
 
 fn loss_reason(bench: &TestSession, no: usize) -> String {
-    let fate = &bench.session.messages[no].fate;
+    let fate = &bench.session.messages[no].status;
     let DeliveryStatus::Undeliverable { reason } = fate else { panic!("{fate:?}") };
     reason.clone()
 }
@@ -98,7 +98,7 @@ fn record_loses_waiting_answer_confirms_typed_one() {
     set_viewers(&mut bench, 0);
     let key = pending_delivery(&bench).expect("it is seen to ask");
     bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
-    assert_eq!(typing_state(&bench), Some(TypingState::Doubted));
+    assert_eq!(typing_state(&bench), Some(TypingState::Unconfirmed));
     bench.record(50, RecordSignal::Continued);
     assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
 }
@@ -173,7 +173,7 @@ fn terminal_questions_are_answered_at_screen_only() {
         }
         assert!(bench.session.messages.iter().all(|message| message.request.is_none()));
         assert_eq!(
-            (bench.state(), bench.session.requests[0].fate),
+            (bench.state(), bench.session.requests[0].status),
             (State::NeedsInput, RequestStatus::Open)
         );
     }
@@ -263,14 +263,14 @@ fn protocol_interrupt_follows_the_answer() {
 fn enter_is_not_pressed_into_a_new_request() {
     let mut bench = typed_hello();
     bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval())).advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
     let mut bench = typed_hello();
     bench.advance_clock(3_000);
     assert!(presses(&bench));
     bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
     assert_eq!(
         (presses(&bench), typing_state(&bench)),
-        (false, Some(TypingState::Doubted)),
+        (false, Some(TypingState::Unconfirmed)),
         "it is called off"
     );
 }
@@ -279,10 +279,10 @@ fn enter_is_not_pressed_into_a_new_request() {
 fn enter_is_not_retried_after_turn_or_viewer() {
     let mut bench = typed_hello();
     bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
     let mut bench = typed_and_attended();
     bench.advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Doubted)));
+    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
     let mut bench = typed_hello();
     bench
         .advance_clock(10)
@@ -370,7 +370,7 @@ fn unconfirmed_text_is_lost_after_timeout() {
     bench.signal(StreamSignal::InputWritten { key: enter_retry_key("one") }).advance_clock(3_000);
     assert_eq!(
         (first_message_fate(&bench), typing_state(&bench)),
-        (&DeliveryStatus::Queued, Some(TypingState::Doubted))
+        (&DeliveryStatus::Queued, Some(TypingState::Unconfirmed))
     );
     bench.advance_clock(29_999);
     assert_eq!(
@@ -394,7 +394,7 @@ fn attended_text_is_lost_only_after_second_turn() {
         .advance_clock(600_000);
     assert_eq!(
         (first_message_fate(&bench), typing_state(&bench)),
-        (&DeliveryStatus::Queued, Some(TypingState::Doubted))
+        (&DeliveryStatus::Queued, Some(TypingState::Unconfirmed))
     );
     bench.record(50, RecordSignal::InputTaken { text: "hello".to_owned() });
     assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
@@ -407,7 +407,7 @@ fn attended_text_is_lost_only_after_second_turn() {
 fn answer_and_interrupt_skip_unconfirmed_text() {
     let mut bench = typed_hello();
     bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
-    assert_eq!(typing_state(&bench), Some(TypingState::Doubted));
+    assert_eq!(typing_state(&bench), Some(TypingState::Unconfirmed));
     bench.show(ScreenSource::Screen, 30, ScreenHint::ShowsRequest(approval()));
     approve(&mut bench, 0);
     let key = pending_delivery(&bench).expect("it is seen to ask");
@@ -463,7 +463,7 @@ fn instruction_before_start_is_on_command_line() {
     bench.start();
     let given = bench.session.command_line_message(bench.launch()).expect("it is given");
     assert_eq!(
-        (given.text.as_str(), given.typed.map(|t| t.way)),
+        (given.text.as_str(), given.typed.map(|t| t.state)),
         ("do it", Some(TypingState::CommandLine))
     );
     assert_eq!(input_blocked(&bench), Some(InputBlocked::EarlierInputUnconfirmed));
@@ -511,7 +511,7 @@ fn interrupted_turn_loses_untyped_answer() {
     let end = TurnEnd::Interrupted;
     bench.record(50, RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None });
     assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::Answered, "it left Open once");
+    assert_eq!(bench.session.requests[0].status, RequestStatus::Answered, "it left Open once");
     let lost = |event: &Event| matches!(event, Event::MessageLost(_));
     assert_eq!(bench.log.iter().filter(|(_, event)| lost(event)).count(), 1);
 }
@@ -586,7 +586,7 @@ fn typing_laws_hold_in_random_order() {
                 write_pending(&mut bench);
             }
         }
-        let lost = |m: &&AgentMessage| matches!(m.fate, DeliveryStatus::Undeliverable { .. });
+        let lost = |m: &&AgentMessage| matches!(m.status, DeliveryStatus::Undeliverable { .. });
         seen[2] += bench.session.messages.iter().filter(lost).count();
     }
     assert!(seen.iter().all(|times| *times > 300), "the stories are about nothing: {seen:?}");

@@ -50,7 +50,7 @@ fn m06_waiting_settled_at_screen_is_not_silence() {
         .show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()))
         .advance_clock(LONG);
     bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::AnsweredElsewhere);
+    assert_eq!(bench.session.requests[0].status, RequestStatus::AnsweredElsewhere);
     assert_eq!(silence_window(&bench), Some(bench.session.spec.bounds.stale_ms));
 }
 
@@ -81,7 +81,7 @@ fn untyped_answer_keeps_session_needing_input() {
     let key = pending_delivery(&bench).expect("no viewer blocks it");
     bench.signal(StreamSignal::InputWritten { key });
     assert_eq!(bench.state(), State::Working);
-    assert_eq!(bench.session.current_launch().unwrap().stream.heard, bench.now);
+    assert_eq!(bench.session.current_launch().unwrap().stream.last_heard, bench.now);
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn nudged() -> TestSession {
     let mut bench = TestSession::running(nudging_spec(terminal_spec()));
     bench.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::AtPrompt).advance_clock(100);
     let launch = bench.launch();
-    let heard_ms = bench.session.launch(launch).expect("it runs").stream.heard.mono_ms;
+    let heard_ms = bench.session.launch(launch).expect("it runs").stream.last_heard.mono_ms;
     bench.apply(SessionCommand::Silence { launch, heard_ms });
     let said = bench.session.messages.last().expect("it is nudged");
-    assert_eq!((said.kind, &said.fate), (AgentMessageKind::Nudge, &DeliveryStatus::Queued));
+    assert_eq!((said.kind, &said.status), (AgentMessageKind::Nudge, &DeliveryStatus::Queued));
     bench
 }
 
@@ -146,9 +146,10 @@ fn nudge_is_dropped_when_agent_is_active_again() {
     assert!(dropped_nudge_reason(&bench).is_some());
     let launch = bench.launch();
     bench.advance_clock(100);
-    let heard_ms = bench.session.launch(launch).unwrap().stream.heard.mono_ms;
+    let heard_ms = bench.session.launch(launch).unwrap().stream.last_heard.mono_ms;
     bench.apply(SessionCommand::Silence { launch, heard_ms });
-    let waits = bench.session.messages.iter().filter(|m| m.fate == DeliveryStatus::Queued).count();
+    let waits =
+        bench.session.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count();
     assert_eq!(waits, 1, "another silence is another occasion");
 }
 
@@ -159,14 +160,14 @@ fn nudge_in_delivery_is_not_dropped() {
     bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
     bench.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) }).advance_clock(100);
     let launch = bench.launch();
-    let heard_ms = bench.session.launch(launch).unwrap().stream.heard.mono_ms;
+    let heard_ms = bench.session.launch(launch).unwrap().stream.last_heard.mono_ms;
     bench.apply(SessionCommand::Silence { launch, heard_ms });
     let key = pending_delivery(&bench).expect("an agent with a protocol gets it at once");
     bench.signal(StreamSignal::Progress(provost_core::session::Progress { done: 1, total: 2 }));
     assert_eq!(dropped_nudge_reason(&bench), None);
     bench.signal(StreamSignal::InputWritten { key });
     let said = bench.session.messages.last().unwrap();
-    assert!(matches!(said.fate, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(said.status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn f6_w14_command_needs_input_until_next_report() {
     bench.claim(ClaimKind::Working);
     assert_eq!(bench.state(), State::Working);
     bench.claim(ClaimKind::NeedsInput).claim(ClaimKind::Completed);
-    assert_eq!(bench.state(), State::WrappingUp, "its process has yet to end");
+    assert_eq!(bench.state(), State::Finishing, "its process has yet to end");
     bench.claim(ClaimKind::NeedsInput).end(ProcessExit::Exit(0));
     assert_eq!(bench.state(), State::NeedsInput);
 }

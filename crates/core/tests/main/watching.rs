@@ -19,7 +19,7 @@ pub(crate) fn terminal_spec() -> SessionSpec {
     let mut spec = spec();
     spec.agent.driver = Driver::CodexTerminal;
     spec.instruction = None;
-    spec.afterwards = provost_core::session::OnFinish::Park;
+    spec.on_finish = provost_core::session::OnFinish::Park;
     spec
 }
 
@@ -117,7 +117,7 @@ fn terminal_without_instruction_stays_idle() {
     bench.advance_clock(3_600_000);
     assert_eq!(bench.state(), State::Idle);
     assert!(bench.session.current_launch().is_some_and(|launch| launch.stop.is_none()));
-    assert!(bench.session.attempt().result_asked.is_none());
+    assert!(bench.session.attempt().result_requested.is_none());
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn hook_and_screen_approval_is_one_request() {
     bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
     assert_eq!((bench.state(), bench.session.requests.len()), (State::NeedsInput, 1));
     bench.show(ScreenSource::Osc, 40, ScreenHint::Working);
-    assert_eq!(bench.session.requests[0].fate, RequestStatus::AnsweredElsewhere);
+    assert_eq!(bench.session.requests[0].status, RequestStatus::AnsweredElsewhere);
     assert_eq!(bench.state(), State::Working);
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn typed_hello() -> TestSession {
 }
 
 pub(crate) fn first_message_fate(bench: &TestSession) -> &DeliveryStatus {
-    &bench.session.messages[0].fate
+    &bench.session.messages[0].status
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn rollout_confirms_typed_text() {
 fn unconfirmed_text_gets_one_enter_then_waits() {
     let mut bench = typed_hello();
     bench.advance_clock(2_999);
-    assert_eq!(bench.session.messages[0].typed.map(|typed| typed.way), Some(TypingState::Keys));
+    assert_eq!(bench.session.messages[0].typed.map(|typed| typed.state), Some(TypingState::Typed));
     bench.advance_clock(1);
     let (launch, message) = (bench.launch(), "one".to_owned());
     let press = SessionEffect::PressAgain { launch, message };
@@ -382,7 +382,7 @@ fn unconfirmed_text_gets_one_enter_then_waits() {
     assert!(!bench.session.effects().contains(&press));
     bench.advance_clock(3_000);
     assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
-    assert!(bench.session.messages[0].unproved.is_some());
+    assert!(bench.session.messages[0].unconfirmed_reason.is_some());
     assert_eq!(pending_delivery(&bench), None, "it may already be at the prompt");
 }
 
@@ -514,7 +514,7 @@ fn unconfirmed_answer_gets_no_enter_retry() {
     bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
     let presses = |effect: &SessionEffect| matches!(effect, SessionEffect::PressAgain { .. });
     assert!(!bench.session.effects().iter().any(presses));
-    assert!(bench.session.messages[0].unproved.is_some());
+    assert!(bench.session.messages[0].unconfirmed_reason.is_some());
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn adopted_agent_exit_has_no_code() {
     let launch = bench.launch();
     bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     assert!(bench.has_flag(Flag::ExitCodeUnobserved) && bench.has_flag(Flag::Adopted));
     assert_eq!(bench.session.launches.len(), 1, "it is not started again");
 }
@@ -569,21 +569,21 @@ fn adopted_agent_without_record_is_flagged() {
     let later = spec.clone();
     spec.adopted.as_mut().unwrap().rollout = Some("/r".to_owned());
     let bench = adopted_session(spec.clone());
-    assert!(!bench.has_flag(Flag::TurnsUnseen), "its record tells of them");
+    assert!(!bench.has_flag(Flag::TurnsUnobservable), "its record tells of them");
     let mut bench = adopted_session(later);
-    assert!(bench.has_flag(Flag::TurnsUnseen), "it has written nothing yet");
+    assert!(bench.has_flag(Flag::TurnsUnobservable), "it has written nothing yet");
     let launch = bench.launch();
     let (by, what) = (RecordSource::Rollout, RecordSignal::ThreadNamed { thread: "t".to_owned() });
     bench.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
     bench.begin_turn(10, "a");
-    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnseen)), (State::Working, false));
+    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnobservable)), (State::Working, false));
     spec.agent.driver = Driver::Terminal;
     let mut bench = adopted_session(spec);
-    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnseen)), (State::Idle, true));
+    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnobservable)), (State::Idle, true));
     let launch = bench.launch();
     bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
-    assert!(!bench.has_flag(Flag::TurnsUnseen), "it has ended");
+    assert!(!bench.has_flag(Flag::TurnsUnobservable), "it has ended");
 }
 
 #[test]
@@ -595,7 +595,7 @@ fn request_of_ended_adopted_agent_is_void() {
     let launch = bench.launch();
     bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
     bench.settle();
-    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert_eq!(bench.state(), State::ExitedWithoutClaim);
     assert!(bench.session.attempt().is_sealed());
     let answer = SessionCommand::Answer {
         request,

@@ -92,7 +92,7 @@ pub(crate) fn question_from_message(item: &str, asked: &[MessageQuestion]) -> Op
     let questions = asked.iter().take(MAX_QUESTIONS).enumerate().map(question).collect();
     let native = RequestToken::MessageQuestion(item.to_owned());
     let asked = new_request(native, RequestKind::Question, questions);
-    check_limits(AgentRequest { waiting: BlockingMode::Beside, ..asked }).ok()
+    check_limits(AgentRequest { waiting: BlockingMode::NonBlocking, ..asked }).ok()
 }
 
 fn check_limits(asked: AgentRequest) -> Result<AgentRequest, String> {

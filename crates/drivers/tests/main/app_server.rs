@@ -516,6 +516,6 @@ fn message_question_does_not_block() {
     let Some(StreamSignal::RequestOpened(asked)) = talk.note("item/completed", place) else {
         panic!()
     };
-    assert_eq!((asked.native.as_str(), asked.waiting), ("async:call-9", BlockingMode::Beside));
+    assert_eq!((asked.native.as_str(), asked.waiting), ("async:call-9", BlockingMode::NonBlocking));
     assert_eq!(asked.questions.len(), 2);
 }

@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(lab.board.next_deadline(), Some(10));
         lab.now = 10;
         lab.turn(|_| ());
-        assert_eq!(lab.task().messages[0].standing, MessageStatus::Stored);
+        assert_eq!(lab.task().messages[0].status, MessageStatus::Stored);
         assert_eq!(lab.board.next_deadline(), None);
     }
 

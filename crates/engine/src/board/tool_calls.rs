@@ -58,11 +58,11 @@ impl BoardTransaction<'_> {
         let [task] = tasks.as_slice() else {
             return match tasks.len() {
                 0 => refused_call(
-                    "no_task",
+                    "no_team",
                     "you belong to no open team: yours is finished, or you have left it",
                 ),
                 _ => refused_call(
-                    "several_tasks",
+                    "several_teams",
                     "you belong to several teams, and a call cannot name one of them",
                 ),
             };
@@ -109,7 +109,7 @@ impl BoardTransaction<'_> {
             seen.to_string()
         });
         seen.map_or_else(
-            || refused_call("no_task", "the team cannot be read"),
+            || refused_call("no_team", "the team cannot be read"),
             |text| CallResult { ok: true, text },
         )
     }
@@ -122,7 +122,7 @@ impl BoardTransaction<'_> {
         actor: &str,
     ) -> CallResult {
         match self.command_team(id, who, command, actor) {
-            None => refused_call("no_task", "the team cannot be read"),
+            None => refused_call("no_team", "the team cannot be read"),
             // A repeat returns the first result.
             Some(Err(team::TeamRejection::NothingNew)) => {
                 let known = self.team(id).and_then(|task| repeated_message(task, who, command));
@@ -134,7 +134,7 @@ impl BoardTransaction<'_> {
             }
             Some(Err(why)) => refused_call(why.code(), &why.to_string()),
             Some(Ok((_, events))) => match self.team(id) {
-                None => refused_call("no_task", "the team cannot be read"),
+                None => refused_call("no_team", "the team cannot be read"),
                 Some(task) => call_result(task, &events, &self.board.caller, who),
             },
         }
@@ -172,7 +172,7 @@ fn call_result(
     caller: &team::ProvostInvocation,
     who: &TeamActor,
 ) -> CallResult {
-    let mut answer = json!({"ok": true, "task": task.phase.as_str()});
+    let mut answer = json!({"ok": true, "team": task.phase.as_str()});
     for event in events {
         match event {
             team::Event::ContinuationRefused(e) => {

@@ -17,7 +17,7 @@ pub fn as_of(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<AsOf
     let (after, row) = past.row_at(ledger, seq)?;
     let before = past.records.iter().map(|record| record.seq).take_while(|seq| *seq < after).last();
     let (of, id, archived) = (past.kind(), past.stream.key().to_owned(), past.archived);
-    Ok(AsOfReply { ok: true, of, id, at: seq, after, before, archived, row })
+    Ok(AsOfReply { ok: true, kind: of, id, at: seq, after, before, archived, row })
 }
 
 /// Returns the fields that differ between two events.
@@ -32,7 +32,7 @@ pub fn diff(
     let mut changes = Vec::new();
     compare("", &before, &after, &mut changes);
     let (of, id, archived) = (past.kind(), past.stream.key().to_owned(), past.archived);
-    Ok(DiffReply { ok: true, of, id, from, to, archived, changes })
+    Ok(DiffReply { ok: true, kind: of, id, from, to, archived, changes })
 }
 
 /// A stream and all its records.

@@ -18,7 +18,7 @@ use crate::{projection, stream::TEAM};
 /// Audits a team.
 pub fn audit(ledger: &dyn ReadLedger, id: TeamId, content: bool) -> Result<AuditReply, ApiError> {
     let past = TeamHistory::read(ledger, id)?;
-    let own = past.entries.iter().filter(|one| one.row.of == TEAM);
+    let own = past.entries.iter().filter(|one| one.row.stream == TEAM);
     let mut deeds: Vec<_> = own.map(|one| one.row.clone()).collect();
     if !content {
         deeds.iter_mut().for_each(redact);
@@ -28,7 +28,16 @@ pub fn audit(ledger: &dyn ReadLedger, id: TeamId, content: bool) -> Result<Audit
     let divergences = past.sessions.iter().flat_map(divergences).collect();
     let (task, sessions) = (past.task_row(), past.session_rows());
     let audited = projection::team::audited_row(&past.task);
-    Ok(AuditReply { ok: true, task, sessions, content, audited, deeds, criteria, divergences })
+    Ok(AuditReply {
+        ok: true,
+        team: task,
+        sessions,
+        content,
+        audited,
+        actions: deeds,
+        criteria,
+        divergences,
+    })
 }
 
 fn audited_row(past: &TeamHistory, criterion: CriterionRow, content: bool) -> CriterionAuditRow {
@@ -111,10 +120,10 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
         ("failed", "passed") => Some("claims failed, and the checks passed"),
         _ => None,
     };
-    all.extend(claim.map(|text| told("claim_against_checks", text.to_owned())));
+    all.extend(claim.map(|text| told("claim_contradicts_checks", text.to_owned())));
     if row.claim == "completed" && row.process.starts_with("exit") && row.process != "exit0" {
         all.push(told(
-            "claim_against_exit",
+            "claim_contradicts_exit",
             format!("claims completed, and ended with {}", row.process),
         ));
     }
@@ -122,7 +131,7 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
         let text = format!("{} claims came after its outcome was sealed", row.late_claims.len());
         all.push(told("late_claims", text));
     }
-    let newest = known.session.current_launch().map(|launch| launch.stream.heard.mono_ms);
+    let newest = known.session.current_launch().map(|launch| launch.stream.last_heard.mono_ms);
     let contradicted = known.session.current_launch().zip(newest);
     if let Some(found) = contradicted.and_then(|(launch, now)| launch.contradiction(now)) {
         let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
@@ -131,7 +140,7 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
             found.by.as_str(),
             found.shows.describe()
         );
-        all.push(told("terminal_against_record", text));
+        all.push(told("screen_contradicts_transcript", text));
     }
     all
 }

@@ -216,7 +216,7 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
             (e.no, EventDescription::new("later news added").text(&e.text).by(&TeamActor::Provost))
         }
         TaskEvent::MessageOffered(e) => {
-            let way = match &e.lease.way {
+            let way = match &e.lease.delivery {
                 DeliveryMode::Push { session, .. } => {
                     format!("sent to session {}", session.short())
                 }
@@ -227,8 +227,10 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
         }
         TaskEvent::MessageAccepted(e) => {
             let consumer = e.lease.consumer.clone();
-            let told =
-                EventDescription::new(format!("accepted by {consumer} ({})", e.lease.way.as_str()));
+            let told = EventDescription::new(format!(
+                "accepted by {consumer} ({})",
+                e.lease.delivery.as_str()
+            ));
             (e.no, EventDescription { by: Some(consumer), ..told })
         }
         TaskEvent::MessageAcknowledged(e) => {
@@ -293,8 +295,10 @@ fn describe_loop_event(event: &TaskEvent) -> EventDescription {
                 ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }) => {
                     EventDescription::new(what).text(text)
                 }
-                ShownEvidence::Attack(attack) => EventDescription::new(what)
-                    .text(format!("{}: {}: {}", attack.failure_mode, attack.check, attack.result)),
+                ShownEvidence::Challenge(challenge) => EventDescription::new(what).text(format!(
+                    "{}: {}: {}",
+                    challenge.failure_mode, challenge.check, challenge.result
+                )),
                 ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => {
                     EventDescription::new(format!("{what}, verified by `{}`", receipt.command))
                 }
@@ -367,8 +371,9 @@ fn describe_manager_event(event: &TaskEvent) -> EventDescription {
                 .by(&e.by)
         }
         TaskEvent::WorkChallenged(e) => {
-            let attack = &e.attack;
-            let text = format!("{}: {}: {}", attack.failure_mode, attack.check, attack.result);
+            let challenge = &e.challenge;
+            let text =
+                format!("{}: {}: {}", challenge.failure_mode, challenge.check, challenge.result);
             EventDescription::new("challenged the work").text(text).by(&e.by)
         }
         TaskEvent::FinishRequested(e) => {
@@ -377,12 +382,12 @@ fn describe_manager_event(event: &TaskEvent) -> EventDescription {
                 .by(&e.by)
         }
         TaskEvent::PolicyObserved(e) => {
-            let rests = if e.rest.is_some() { "is idle" } else { "is working" };
+            let rests = if e.idle.is_some() { "is idle" } else { "is working" };
             EventDescription::new(format!("the policy sees that {} {rests}", e.worker))
                 .by(&TeamActor::Policy)
         }
         TaskEvent::PolicyActed(e) => {
-            let told = EventDescription::new(format!("the policy: {}", e.act.describe()))
+            let told = EventDescription::new(format!("the policy: {}", e.action.describe()))
                 .by(&TeamActor::Policy);
             match &e.refused {
                 None => told,
@@ -454,7 +459,7 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
                 .said()
         }
         SessionEvent::RequestSettled(e) => {
-            EventDescription::new(format!("request {} {}", e.request.no, fate_text(&e.fate)))
+            EventDescription::new(format!("request {} {}", e.request.no, fate_text(&e.status)))
         }
         SessionEvent::RequestContradicted(e) => EventDescription::new(format!(
             "request {} ended differently than answered",

@@ -65,7 +65,14 @@ pub fn replay(
         rows.iter_mut().for_each(redact);
     }
     let (task, sessions) = (past.task_row(), past.session_rows());
-    Ok(ReplayReply { ok: true, task, sessions, form: form.as_str().to_owned(), content, rows })
+    Ok(ReplayReply {
+        ok: true,
+        team: task,
+        sessions,
+        form: form.as_str().to_owned(),
+        content,
+        rows,
+    })
 }
 
 /// The maximum number of events that one news reply shows.
@@ -85,7 +92,7 @@ pub fn news(
     let in_all = rows.len();
     let mut shown = rows.split_off(in_all.saturating_sub(MAX_NEWS));
     shown.iter_mut().for_each(redact);
-    Ok(RecentEventsRow { since, seq, in_all, shown })
+    Ok(RecentEventsRow { since, seq, total: in_all, events: shown })
 }
 
 /// Returns the streams of a team (its own and those of all members it ever had), and the open ones
@@ -208,10 +215,10 @@ impl TeamHistory {
                     links.correlations.extend(e.correlation.clone().map(|id| (e.no, id)));
                 }
                 team::Event::MessageOffered(e) => {
-                    if let DeliveryMode::Push { session, key, .. } = &e.lease.way {
+                    if let DeliveryMode::Push { session, key, .. } = &e.lease.delivery {
                         links.keys.insert((*session, key.clone()), e.no);
                         // The session uses its own key until the next instruction begins.
-                        let sent = format!("task-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);
+                        let sent = format!("team-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);
                         links.keys.insert((*session, sent), e.no);
                     }
                 }
@@ -282,7 +289,7 @@ impl TeamHistory {
         let row = HistoryRow {
             seq: record.seq,
             at: record.at.wall_ms,
-            of: record.stream.kind().to_owned(),
+            stream: record.stream.kind().to_owned(),
             id: record.stream.key().to_owned(),
             name: None,
             member: member.map(str::to_owned),

@@ -18,16 +18,16 @@ struct MessageOutcome {
 
 pub(super) fn summary_rows(past: &TeamHistory) -> Vec<HistoryRow> {
     let came = message_outcomes(past);
-    let own = past.entries.iter().map(|one| &one.row).filter(|row| row.of == TEAM);
+    let own = past.entries.iter().map(|one| &one.row).filter(|row| row.stream == TEAM);
     let mut rows: Vec<HistoryRow> = own
         .filter_map(|row| match row.kind.as_str() {
-            "task.message_stored" => {
+            "team.message_stored" => {
                 let came = row.message.and_then(|no| came.get(&no));
                 Some(
                     came.map_or_else(|| row.clone(), |came| with_suffix(row, outcome_suffix(came))),
                 )
             }
-            "task.criterion_proposed" => Some(with_suffix(row, criterion_suffix(past, row))),
+            "team.criterion_proposed" => Some(with_suffix(row, criterion_suffix(past, row))),
             kind => is_decisive(kind).then(|| row.clone()),
         })
         .collect();
@@ -88,21 +88,21 @@ fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
 fn is_decisive(kind: &str) -> bool {
     matches!(
         kind,
-        "task.opened"
-            | "task.phase_changed"
-            | "task.member_bound"
-            | "task.member_left"
-            | "task.member_rotated"
-            | "task.check_done"
-            | "task.loop_begun"
-            | "task.loop_advanced"
-            | "task.loop_ended"
-            | "task.continuation_refused"
-            | "task.action_refused"
-            | "task.finish_asked"
-            | "task.finish_allowed"
-            | "task.finish_refused"
-            | "task.work_attacked"
+        "team.opened"
+            | "team.phase_changed"
+            | "team.member_bound"
+            | "team.member_left"
+            | "team.member_rotated"
+            | "team.check_done"
+            | "team.loop_begun"
+            | "team.loop_advanced"
+            | "team.loop_ended"
+            | "team.continuation_refused"
+            | "team.action_refused"
+            | "team.finish_requested"
+            | "team.finish_allowed"
+            | "team.finish_refused"
+            | "team.work_challenged"
     )
 }
 

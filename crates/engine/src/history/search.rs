@@ -22,29 +22,29 @@ use crate::{
 /// A kind of search result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchScope {
-    Tasks,
+    Teams,
     Sessions,
     Runs,
     /// The members of teams.
-    Pairs,
+    Members,
     Events,
 }
 
 impl SearchScope {
     pub const ALL: [SearchScope; 5] = [
-        SearchScope::Tasks,
+        SearchScope::Teams,
         SearchScope::Sessions,
         SearchScope::Runs,
-        SearchScope::Pairs,
+        SearchScope::Members,
         SearchScope::Events,
     ];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            SearchScope::Tasks => "tasks",
+            SearchScope::Teams => "teams",
             SearchScope::Sessions => "sessions",
             SearchScope::Runs => "runs",
-            SearchScope::Pairs => "pairs",
+            SearchScope::Members => "members",
             SearchScope::Events => "events",
         }
     }
@@ -66,14 +66,14 @@ pub fn search(
     for place in within {
         // One more than the limit shows whether there are more.
         let mut found = match place {
-            SearchScope::Tasks => {
+            SearchScope::Teams => {
                 find_streams_of_kind(ledger, TEAM, Lookup::Words(&sought), limit + 1, task_hit)?
             }
             SearchScope::Sessions => find_sessions(ledger, &sought, limit + 1)?,
             SearchScope::Runs => {
                 find_streams_of_kind(ledger, RUN, Lookup::Words(&sought), limit + 1, run_hit)?
             }
-            SearchScope::Pairs => find_pairs(ledger, &sought, limit + 1)?,
+            SearchScope::Members => find_pairs(ledger, &sought, limit + 1)?,
             SearchScope::Events => find_events(ledger, &sought, limit + 1)?,
         };
         if found.len() > limit {
@@ -147,7 +147,7 @@ fn task_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
     let next = next.into_iter().chain(history_commands(&row.id)).collect();
     Some(HitRow {
         next,
-        ..base_hit(SearchScope::Tasks, &row.id, &row.name, &row.state, card.archived)
+        ..base_hit(SearchScope::Teams, &row.id, &row.name, &row.state, card.archived)
     })
 }
 
@@ -243,7 +243,7 @@ fn pair_hits(row: &TeamRow, sought: &TermQuery, archived: bool) -> Vec<HitRow> {
             role: Some(member.role.clone()),
             communication,
             next: next.into_iter().chain(receive).collect(),
-            ..base_hit(SearchScope::Pairs, &row.id, &row.name, &row.state, archived)
+            ..base_hit(SearchScope::Members, &row.id, &row.name, &row.state, archived)
         }
     };
     row.members.iter().filter(fits).map(show).collect()

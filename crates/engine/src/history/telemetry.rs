@@ -50,7 +50,7 @@ pub fn telemetry(
             let after = ledger.seq_before(window.from).map_err(|why| read_error(&why))?;
             ledger
                 .for_each_record(after, &mut |record| {
-                    let of_task = record.stream.starts_with("task/");
+                    let of_task = record.stream.starts_with("team/");
                     if of_task && window.contains(record.at.wall_ms) {
                         counted.add(&record.to_owned());
                     }
@@ -127,7 +127,7 @@ impl TelemetryCounts {
         self.failures.push(HistoryRow {
             seq: record.seq,
             at: record.at.wall_ms,
-            of: TEAM.to_owned(),
+            stream: TEAM.to_owned(),
             id: id.to_string(),
             name: None,
             member: None,
@@ -242,7 +242,7 @@ impl TelemetryCounts {
             row.name = tasks.iter().find(|task| task.id == row.id).map(|task| task.name.clone());
         }
         let (TelemetryWindow { from, to, .. }, older_failures) = (window, old as u64);
-        Ok(TelemetryReply { ok: true, from, to, tasks, failures, older_failures, metrics })
+        Ok(TelemetryReply { ok: true, from, to, teams: tasks, failures, older_failures, metrics })
     }
 }
 

@@ -80,8 +80,8 @@ pub(crate) fn setup_row(session: &Session) -> Option<SetupRow> {
     let command = session.spec.setup.clone()?;
     let (result, detail) = match &session.setup {
         SetupState::NotNeeded => return None,
-        SetupState::Owed if session.attempt().is_decided() => ("not_run", None),
-        SetupState::Owed => ("owed", None),
+        SetupState::Pending if session.attempt().is_decided() => ("not_run", None),
+        SetupState::Pending => ("pending", None),
         SetupState::Done => ("ok", None),
         SetupState::Failed { reason } => ("failed", Some(reason.clone())),
     };
@@ -97,7 +97,7 @@ fn has_not_run(session: &Session) -> bool {
         None => true,
         Some(launch) => match launch.phase {
             LaunchPhase::Failed { .. } => true,
-            LaunchPhase::Owed => launch.stop.is_none(),
+            LaunchPhase::Pending => launch.stop.is_none(),
             LaunchPhase::Running { .. }
             | LaunchPhase::Ended { .. }
             | LaunchPhase::Unobserved { .. } => false,
@@ -111,7 +111,7 @@ fn pending_hook_row(session: &Session, key: HookKey) -> HookRow {
         event: key.event.to_string(),
         occasion: key.no,
         command: command.map(command_line).unwrap_or_default(),
-        result: "owed".to_owned(),
+        result: "pending".to_owned(),
         detail: None,
         output: None,
     }

@@ -66,7 +66,7 @@ pub(crate) fn counts(run: &Run) -> Option<TaskCounts> {
         *match &task.phase {
             TaskPhase::Waiting => &mut counts.waiting,
             phase if run.is_sealed() && is_in_progress(phase) => &mut counts.waiting,
-            TaskPhase::Bringing(_) | TaskPhase::Working { .. } => &mut counts.working,
+            TaskPhase::PreparingWorktree(_) | TaskPhase::Working { .. } => &mut counts.working,
             TaskPhase::Queued => &mut counts.queued,
             TaskPhase::Merged => &mut counts.merged,
             TaskPhase::Failed { .. } => &mut counts.failed,
@@ -77,7 +77,7 @@ pub(crate) fn counts(run: &Run) -> Option<TaskCounts> {
 
 fn is_in_progress(phase: &TaskPhase) -> bool {
     match phase {
-        TaskPhase::Bringing(_) | TaskPhase::Working { .. } => true,
+        TaskPhase::PreparingWorktree(_) | TaskPhase::Working { .. } => true,
         TaskPhase::Waiting | TaskPhase::Queued | TaskPhase::Merged | TaskPhase::Failed { .. } => {
             false
         }
@@ -127,7 +127,7 @@ fn task_detail(task: &TaskState) -> Option<String> {
     let failed = match &task.phase {
         TaskPhase::Failed { detail } => Some(clip(detail)),
         TaskPhase::Waiting
-        | TaskPhase::Bringing(_)
+        | TaskPhase::PreparingWorktree(_)
         | TaskPhase::Working { .. }
         | TaskPhase::Queued
         | TaskPhase::Merged => None,

@@ -16,10 +16,10 @@ pub fn heartbeat(task: &Team, caller: &ProvostInvocation) -> Option<HeartbeatRow
 }
 
 fn handoff_row(handoff: Handoff) -> HandoffRow {
-    let Handoff { task, name, member, role, via, labels, prompt, receive_command, heartbeat } =
+    let Handoff { team: task, name, member, role, via, labels, prompt, receive_command, heartbeat } =
         handoff;
     HandoffRow {
-        task,
+        team: task,
         name,
         member,
         role: role.as_str().to_owned(),

@@ -44,13 +44,13 @@ pub fn overview<'s>(
     let criteria = open.iter().take(MAX_ITEMS).map(|one| criterion_row(task, one));
     let mut blockers = blocker_rows(task, caller, &actor_of(me), &look);
     blockers.truncate(MAX_ITEMS);
-    let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
+    let mut looped = task.loop_state.as_ref().map(|looped| loop_row(task, looped));
     if let Some(looped) = &mut looped {
         looped.tokens_used = worker_tokens(task, &look);
     }
     let budget = budget_json(task, looped.as_ref(), &bound, &look);
     let mut seen = json!({
-        "task": {
+        "team": {
             "id": task.id.to_string(),
             "name": task.spec.name,
             "goal": clip_to(&task.spec.goal, MAX_LONG_BYTES),
@@ -60,11 +60,11 @@ pub fn overview<'s>(
         "you": {"name": me.name, "role": me.role.as_str()},
         "members": members.collect::<Value>(),
         "criteria": {
-            "in_all": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
+            "total": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
         },
         "loop": looped,
         "budget": budget,
-        "checks_that_run": task.checks.iter().take(MAX_ITEMS).map(check_json).collect::<Value>(),
+        "running_checks": task.checks.iter().take(MAX_ITEMS).map(check_json).collect::<Value>(),
         "messages": messages_json(task, me),
         "blockers": blockers,
         "next": next_steps(task, me, &failed_workers(&bound, &look), &look),
@@ -151,7 +151,7 @@ fn contract_json(task: &Team, me: &TeamMember) -> Value {
 fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
     let mut row = json!({"name": member.name, "role": member.role.as_str()});
     let Some(session) = session else {
-        row["state"] = json!("asks for its messages");
+        row["state"] = json!("polls_messages");
         return row;
     };
     let judged = session.judgement();
@@ -169,7 +169,7 @@ fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
         row["flags"] = json!(flags);
     }
     if !asks.is_empty() {
-        row["asks_a_person"] = json!(asks);
+        row["open_requests"] = json!(asks);
     }
     if let Some(says) = claim {
         row["says"] = json!(clip_to(&visible(says), MAX_LONG_BYTES));
@@ -193,7 +193,7 @@ fn check_json(owed: &PendingCheck) -> Value {
 fn messages_json(task: &Team, me: &TeamMember) -> Value {
     let own = Recipient::Member(me.name.clone());
     let waits = |to: &Recipient| {
-        task.messages.iter().filter(|m| m.to == *to && !m.standing.is_over()).count()
+        task.messages.iter().filter(|m| m.to == *to && !m.status.is_over()).count()
     };
     let of_me = |one: &&Arc<TeamMessage>| one.to == own || one.from.name() == me.name;
     let mut newest: Vec<&Arc<TeamMessage>> =
@@ -205,17 +205,17 @@ fn messages_json(task: &Team, me: &TeamMember) -> Value {
             "from": one.from.name(),
             "to": one.to.name(),
             "kind": one.kind.as_str(),
-            "standing": one.standing.as_str(),
+            "status": one.status.as_str(),
             "text": short_text(&one.text),
         });
-        if let MessageStatus::Dead { reason } = &one.standing {
+        if let MessageStatus::Dead { reason } = &one.status {
             row["reason"] = json!(short_text(reason));
         }
         row
     });
     json!({
-        "wait_for_you": waits(&own),
-        "wait_for_the_operator": waits(&Recipient::Operator),
+        "waiting_for_you": waits(&own),
+        "waiting_for_operator": waits(&Recipient::Operator),
         "newest": rows.collect::<Value>(),
     })
 }
@@ -292,7 +292,7 @@ fn next_steps<'s>(
     let failed = failed.map(|(command, _)| short_text(command));
     let failed: Vec<String> = failed.take(MAX_ITEMS).collect();
     next.extend(failed.iter().map(|check| format!("have the work fixed: `{check}` does not pass")));
-    let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
+    let continues = task.running_loop().is_some_and(|looped| looped.continuation.is_some());
     let at_rest = failed.is_empty() && gone.is_empty() && lost.is_empty() && !continues;
     let blockers = task.blockers(look);
     next.extend(blockers.iter().filter_map(blocker_advice));

@@ -84,7 +84,7 @@ pub fn row(run: &Run) -> RunRow {
         detail: stop_detail(run),
         shortage: None,
         stage: run.stage.as_str().to_owned(),
-        leg: leg.no,
+        attempt: leg.no,
         sessions: newest(&run.sessions).map(session_row).collect(),
         requests: Vec::new(),
         decisions: newest(&run.decisions).map(decision_row).collect(),
@@ -96,7 +96,7 @@ pub fn row(run: &Run) -> RunRow {
         checks: check_rows(run),
         tree: run.head.as_ref().map(|head| head.tree.0.clone()),
         commit: run.head.as_ref().map(|head| head.commit.0.clone()),
-        proved,
+        verified: proved,
         landing: landing_row(run),
         usage: UsageRow { input: run.usage.input, output: run.usage.output },
         cost: spec.prices.as_ref().map(|prices| cost_row(prices, run.usage)),
@@ -258,7 +258,7 @@ fn check_rows(run: &Run) -> Vec<provost_api::CheckRow> {
     let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
     // A resumed conversation has no receipts any more, but what they proved still holds.
     let proved = |check: &str| run.proves(check).then_some("passed");
-    let missing = if run.is_sealed() { "not_run" } else { "owed" };
+    let missing = if run.is_sealed() { "not_run" } else { "pending" };
     let receipt = |check: &str| -> Option<&Receipt> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };
@@ -282,8 +282,8 @@ fn landing_row(run: &Run) -> LandingRow {
         commit: landed.map(|landed| landed.commit.0.clone()),
         merged: landed.is_some_and(|landed| landed.merged),
         pull_request: pull.map(pull_row),
-        remarks: run
-            .remarks_left
+        unaddressed_comments: run
+            .comments_dropped
             .iter()
             .map(|one| format!("{}: {}", one.by, clip(&one.text)))
             .collect(),

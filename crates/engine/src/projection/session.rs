@@ -45,7 +45,7 @@ pub fn row(session: &Session) -> SessionRow {
         project: spec.project.clone(),
         cwd: match &session.work {
             WorkState::Ready { cwd, .. } => cwd.clone(),
-            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
         },
         agent: spec.agent.name.clone(),
         driver: spec.agent.driver.as_str().to_owned(),
@@ -110,7 +110,7 @@ pub fn row(session: &Session) -> SessionRow {
         worktree: worktree_row(session),
         opened_at: session.opened.wall_ms,
         since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
-        heard_at: None,
+        last_activity_at: None,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
 }
@@ -144,7 +144,7 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
         };
     let judged = session.judgement();
     let claim = effective_claim(session, judged.rule);
-    let source = claim.source.map_or("nobody", ClaimSource::as_str);
+    let source = claim.source.map_or("none", ClaimSource::as_str);
     add("claim", claim.kind.as_str(), source, claim.at, claim.text.map(str::to_owned));
     let phase = launch.map(phase_detail);
     let (source, at, detail) =
@@ -154,9 +154,9 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let detail = Some(detail.collect::<Vec<_>>().join(", ")).filter(|detail| !detail.is_empty());
     add("process", projection::common::process_name(session), source, at, detail);
     let (source, heard, unseen) = if projection::common::is_unseen(session) {
-        ("nobody", None, Some(TURNS_UNKNOWN.to_owned()))
+        ("none", None, Some(TURNS_UNKNOWN.to_owned()))
     } else {
-        let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+        let heard = launch.map(|launch| launch.stream.last_heard.wall_ms);
         (session.spec.agent.driver.as_str(), heard, None)
     };
     add("activity", projection::common::activity_name(session), source, heard, unseen);
@@ -206,7 +206,7 @@ fn stale_signal_suffix(
     let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
     let works = matches!(seen.said, SignalKind::Working | SignalKind::Retrying);
     let contradicts = launch.contradiction(now_ms).is_some_and(|found| found.by == by);
-    let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
+    let over = launch.activity() == Activity::Idle && watch.turn_changed_at.is_some_and(before);
     if launch.has_ended() {
         Some(", before its process ended")
     } else {
@@ -262,7 +262,7 @@ fn describe_stop(session: &Session) -> &'static str {
 }
 
 fn has_started(launch: &Launch) -> bool {
-    !matches!(launch.phase, LaunchPhase::Owed | LaunchPhase::Failed { .. })
+    !matches!(launch.phase, LaunchPhase::Pending | LaunchPhase::Failed { .. })
 }
 
 /// Reason shown for an agent whose turn the user interrupted.
@@ -292,7 +292,7 @@ fn effective_claim(session: &Session, rule: Rule) -> EffectiveClaim<'_> {
         session.claim() == ClaimKind::NeedsInput || matches!(rule, Rule::X7 | Rule::X8 | Rule::X9);
     let asked = session.requests.iter().rev().find(|request| {
         request.asked.waiting == BlockingMode::Blocking
-            && matches!(request.fate, RequestStatus::Open | RequestStatus::Void)
+            && matches!(request.status, RequestStatus::Open | RequestStatus::Void)
     });
     let asked =
         if by_request && attempt.claim_kind() != ClaimKind::NeedsInput { asked } else { None };
@@ -316,16 +316,16 @@ fn effective_claim(session: &Session, rule: Rule) -> EffectiveClaim<'_> {
 fn awaits_result(session: &Session) -> bool {
     let attempt = session.attempt();
     let silent = matches!(attempt.claim_kind(), ClaimKind::None | ClaimKind::Working);
-    attempt.result_asked.is_some() && silent && !session.state().is_terminal()
+    attempt.result_requested.is_some() && silent && !session.state().is_terminal()
 }
 
 fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) {
     match &launch.phase {
-        LaunchPhase::Owed => {
-            ("provost", Some(launch.owed_at.wall_ms), Some("being started".to_owned()))
+        LaunchPhase::Pending => {
+            ("provost", Some(launch.requested_at.wall_ms), Some("being started".to_owned()))
         }
         LaunchPhase::Running { child: None, .. } => {
-            ("nobody", None, Some("adopted by its transcript; its process is unknown".to_owned()))
+            ("none", None, Some("adopted by its transcript; its process is unknown".to_owned()))
         }
         LaunchPhase::Running { child: Some(child), .. } => (
             if launch.adopted { "kernel" } else { "holder" },
@@ -364,7 +364,7 @@ fn exit_row(launch: &Launch) -> Option<ExitRow> {
 fn check_rows(session: &Session) -> Vec<CheckRow> {
     let receipts = &session.attempt().verifying.receipts;
     let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
-    let missing = if session.attempt().is_sealed() { "not_run" } else { "owed" };
+    let missing = if session.attempt().is_sealed() { "not_run" } else { "pending" };
     let row = |check: &String| {
         check_row(check, session.spec.check_origin(check), receipt(check), missing)
     };
@@ -496,7 +496,7 @@ fn subject_row(subject: &ApprovalSubject) -> SubjectRow {
         paths: subject.paths.iter().take(MAX_ITEMS).map(|path| clip(path)).collect(),
         diff: part(&subject.diff),
         network: part(&subject.network),
-        guessed_by: subject.guessed_by.map(|by| by.as_str().to_owned()),
+        inferred_from: subject.inferred_from.map(|by| by.as_str().to_owned()),
     }
 }
 
@@ -517,7 +517,7 @@ fn claim_row(claim: &Claim) -> ClaimRow {
 
 fn launch_row(launch: &Launch) -> LaunchRow {
     let (phase, pid) = match &launch.phase {
-        LaunchPhase::Owed => ("owed", None),
+        LaunchPhase::Pending => ("pending", None),
         LaunchPhase::Running { child, .. } => ("running", child.as_ref().map(|child| child.pid)),
         LaunchPhase::Ended { .. } => ("ended", None),
         LaunchPhase::Unobserved { .. } => ("unobserved", None),
@@ -544,7 +544,7 @@ fn wait_reason(session: &Session, message: &AgentMessage) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
     let typed = session.spec.agent.driver.has_terminal();
     let held_back = || session.input_blocked(launch, message).map(|why| why.describe().to_owned());
-    message.unproved.clone().or_else(|| typed.then(held_back).flatten())
+    message.unconfirmed_reason.clone().or_else(|| typed.then(held_back).flatten())
 }
 
 fn message_row(session: &Session, message: &AgentMessage) -> MessageRow {
@@ -560,12 +560,12 @@ fn message_row(session: &Session, message: &AgentMessage) -> MessageRow {
         AgentMessageKind::Interrupt => "interrupt",
         AgentMessageKind::Compact => "compact",
     };
-    let (fate, reason) = match &message.fate {
+    let (fate, reason) = match &message.status {
         DeliveryStatus::Queued => ("queued", wait_reason(session, message)),
         DeliveryStatus::Delivered { .. } => ("delivered", None),
         DeliveryStatus::Undeliverable { reason } => ("undeliverable", Some(reason.clone())),
     };
-    MessageRow { key: message.key.clone(), kind: kind.to_owned(), fate: fate.to_owned(), reason }
+    MessageRow { key: message.key.clone(), kind: kind.to_owned(), status: fate.to_owned(), reason }
 }
 
 fn fact_row(fact: &Fact) -> FactRow {
@@ -638,7 +638,7 @@ fn describe_shortage(session: &Session) -> Option<String> {
 /// Describes the full disk that blocks the agent.
 fn describe_full_disk(session: &Session) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
-    let dir = launch.no_room.as_deref()?;
+    let dir = launch.disk_full.as_deref()?;
     Some(format!("the disk of {dir} is full: free some space and it resumes by itself"))
 }
 
@@ -711,7 +711,7 @@ pub(crate) fn describe_caveats(caveats: &Caveats) -> Vec<String> {
 fn describe_contradictions(session: &Session) -> Vec<String> {
     let told = session.contradicted_requests().take(MAX_ITEMS).map(|request| {
         let (no, title) = (request.id.no, &request.asked.title);
-        match request.otherwise {
+        match request.contradicted_by_outcome {
             Some(true) => format!(
                 "q{no} was denied here but carried out, so another answer came first: {title}"
             ),

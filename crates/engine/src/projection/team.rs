@@ -70,7 +70,7 @@ fn build_row(task: &Team, caller: &ProvostInvocation, who: &TeamActor, most: usi
         for_operator: task.messages.for_operator(),
         criteria: task.criteria.iter().map(|one| criterion_row(task, one)).collect(),
         awaits_consent: task.commands_awaiting_consent().into_iter().map(str::to_owned).collect(),
-        loop_row: task.looped.as_ref().map(|looped| loop_row(task, looped)),
+        loop_row: task.loop_state.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.as_str().to_owned(),
         revision: task.config.revision,
         config: json!(task.config),
@@ -316,14 +316,14 @@ pub fn loop_row(task: &Team, looped: &Loop) -> LoopRow {
             .collect(),
         failed: names.iter().filter_map(not_passed).collect(),
         evidence: names,
-        shown: looped.shown.keys().cloned().collect(),
+        shown: looped.evidence_shown.keys().cloned().collect(),
         verified: looped
-            .shown
+            .evidence_shown
             .iter()
             .filter_map(|(name, shown)| verified_evidence(name, shown))
             .collect(),
         asserted: looped
-            .shown
+            .evidence_shown
             .iter()
             .filter_map(|(name, shown)| asserted_evidence(looped, name, shown))
             .collect(),
@@ -331,10 +331,10 @@ pub fn loop_row(task: &Team, looped: &Loop) -> LoopRow {
         plateau: template.plateau,
         tokens: template.tokens,
         tokens_used: None,
-        backlog: task.messages.iter().filter(|one| one.standing == MessageStatus::Stored).count(),
-        asked: looped.asked,
+        backlog: task.messages.iter().filter(|one| one.status == MessageStatus::Stored).count(),
+        continuation: looped.continuation,
         advances: looped
-            .passed
+            .completed
             .iter()
             .map(|passed| AdvanceRow {
                 to: passed.iteration + 1,
@@ -359,7 +359,7 @@ fn verified_evidence(name: &str, shown: &ShownEvidence) -> Option<(String, Strin
         }
         ShownEvidence::Pictures(compared) => compared.describe(),
         ShownEvidence::Evidence(CriterionEvidence::Asserted { .. })
-        | ShownEvidence::Attack(_)
+        | ShownEvidence::Challenge(_)
         | ShownEvidence::Artifact(_) => {
             return None;
         }
@@ -379,7 +379,7 @@ fn asserted_evidence(
         ShownEvidence::Evidence(CriterionEvidence::Asserted { text, by }) => {
             (by.clone(), text.clone())
         }
-        ShownEvidence::Attack(WorkChallenge { failure_mode, check, result }) => {
+        ShownEvidence::Challenge(WorkChallenge { failure_mode, check, result }) => {
             (by()?, format!("{failure_mode}; {check}; {result}"))
         }
         ShownEvidence::Artifact(fields) => {
@@ -408,7 +408,7 @@ fn loop_end_name(end: &LoopEnd) -> &'static str {
 
 fn recommendation(task: &Team, looped: &Loop) -> String {
     let missing = looped.missing_evidence();
-    match (&looped.ended, looped.asked) {
+    match (&looped.ended, looped.continuation) {
         _ if task.phase.is_over() => format!("the team is {}", task.phase.as_str()),
         (Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }), _) => {
             "the loop gave up: stop it with a reason, or start another".to_owned()
@@ -438,7 +438,7 @@ fn recommendation(task: &Team, looped: &Loop) -> String {
 fn worker_being_compacted<'t>(task: &'t Team, looped: &Loop, message: u32) -> Option<&'t str> {
     let under_way = looped.compactions.is_some() && looped.cleaned_for == Some(message);
     let waits =
-        task.message(message).filter(|one| under_way && one.standing == MessageStatus::Stored)?;
+        task.message(message).filter(|one| under_way && one.status == MessageStatus::Stored)?;
     Some(waits.to.name())
 }
 
@@ -452,7 +452,7 @@ pub fn item_row(
 ) -> InboxItemRow {
     let commands = commands(task, &lease.consumer, caller);
     InboxItemRow {
-        task: task.id.to_string(),
+        team: task.id.to_string(),
         no: message.no,
         lease: lease.no,
         offer_until: lease.until_ms.map(wall_of),
@@ -473,7 +473,7 @@ pub fn item_row(
 }
 
 fn continuation_row(task: &Team, message: &TeamMessage) -> Option<ContinuationRow> {
-    let (iteration, looped) = message.iteration.zip(task.looped.as_ref())?;
+    let (iteration, looped) = message.iteration.zip(task.loop_state.as_ref())?;
     let template = &looped.template;
     let artifact =
         |required: &&LoopRequirement| matches!(required.proof, LoopProof::Artifact { .. });
@@ -491,7 +491,7 @@ fn continuation_row(task: &Team, message: &TeamMessage) -> Option<ContinuationRo
 
 /// Builds the row of a message in a list.
 pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
-    let reason = match &message.standing {
+    let reason = match &message.status {
         MessageStatus::Dead { reason } => Some(reason.as_str()),
         MessageStatus::Cancelled { because } => Some(because.as_str()),
         MessageStatus::Stored
@@ -512,9 +512,9 @@ pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
         priority: message.priority.as_str().to_owned(),
         expires_at: message.expires_ms.map(|at| wall_time(message.stored, at)),
         iteration: message.iteration,
-        standing: message.standing.as_str().to_owned(),
+        status: message.status.as_str().to_owned(),
         reason: reason.map(clip),
-        consumer: message.standing.lease().map(|lease| lease.consumer.clone()),
+        consumer: message.status.lease().map(|lease| lease.consumer.clone()),
         offers: message.offers,
         stored_at: message.stored.wall_ms,
         text: clip(&message.text),
@@ -579,7 +579,7 @@ pub(crate) fn changed_row(task: &Team, event: &Event) -> Option<(&'static str, C
         Event::CheckJoined(e) => Some(("check", ChangedRow::Number(e.no))),
         Event::FinishRequested(e) => Some(("audit", ChangedRow::Number(e.no))),
         Event::MemberOrdered(MemberOrdered { name, what, .. }) => {
-            Some(("told", ChangedRow::Notified { member: name.clone(), what: what.describe() }))
+            Some(("ordered", ChangedRow::Notified { member: name.clone(), what: what.describe() }))
         }
         _ => None,
     }

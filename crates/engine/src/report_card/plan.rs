@@ -69,7 +69,9 @@ fn task_result(task: &TaskState) -> String {
         TaskPhase::Merged => "merged".to_owned(),
         TaskPhase::Failed { detail } => format!("not merged: failed, {detail}"),
         TaskPhase::Queued => "not merged: done, not checked with the others yet".to_owned(),
-        TaskPhase::Working { .. } | TaskPhase::Bringing(_) => "not merged: in progress".to_owned(),
+        TaskPhase::Working { .. } | TaskPhase::PreparingWorktree(_) => {
+            "not merged: in progress".to_owned()
+        }
         TaskPhase::Waiting if task.workers.is_empty() => "not merged: not started".to_owned(),
         TaskPhase::Waiting => "not merged: to be continued".to_owned(),
     }

@@ -136,7 +136,7 @@ impl CheckJob {
 pub(super) fn base_of(session: &Session) -> Option<CommitId> {
     let begun = match &session.work {
         WorkState::Ready { base, .. } => base.as_ref().map(|base| base.commit.clone()),
-        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+        WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
     };
     session.spec.check_terms.base.clone().or(begun)
 }

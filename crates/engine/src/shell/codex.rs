@@ -197,7 +197,7 @@ fn listen_on_socket(home: &Home, session: &Session, launch: LaunchId, spec: &mut
     spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
     spec.stdin = StdinMode::Null;
     let door = RelayListener { socket: attach_socket(home, launch) };
-    spec.relay = Some(Relay { socket, door: Some(door) });
+    spec.relay = Some(Relay { socket, listener: Some(door) });
 }
 
 /// Whether this version lets users attach.

@@ -667,7 +667,7 @@ impl EffectContext {
         launch: LaunchId,
         dir: &Path,
     ) -> Result<(), String> {
-        let owed = session.launch(launch).map_or(0, |launch| launch.owed_at.mono_ms);
+        let owed = session.launch(launch).map_or(0, |launch| launch.requested_at.mono_ms);
         if owed > self.since_ms {
             return Ok(());
         }
@@ -837,6 +837,6 @@ fn identity(found: provost_holder::ProcessInstance) -> ProcessIdentity {
 pub(super) fn cwd_of(session: &Session) -> &str {
     match &session.work {
         WorkState::Ready { cwd, .. } => cwd,
-        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
+        WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
     }
 }

@@ -141,7 +141,7 @@ fn agent_time_zone(session: &Session) -> Option<TimeZone> {
 fn working_directory(session: &Session) -> PathBuf {
     match &session.work {
         WorkState::Ready { cwd, .. } => cwd.into(),
-        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => {
+        WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => {
             PathBuf::from(&session.spec.cwd)
         }
     }
@@ -208,7 +208,7 @@ impl Follower {
             reported_unknown: told_unknown,
             implausible: false,
             caught_up: false,
-            disk_full: recorded.no_room.is_some(),
+            disk_full: recorded.disk_full.is_some(),
             coalescer: SignalCoalescer::new(session.budget.tokens.is_some()),
             drop_box_watch: drop_box::DropBoxWatch::default(),
             printed_ms: 0,
@@ -443,7 +443,7 @@ impl Follower {
                     let dir = self.link.world.home.root().display().to_string();
                     self.report(SessionCommand::OutputDiskFull { launch: self.launch, dir }).await;
                 }
-                HolderNotice::Visits { people } => {
+                HolderNotice::Viewers { count: people } => {
                     self.drain().await?;
                     self.report_draft().await;
                     self.report(SessionCommand::ViewersChanged { launch: self.launch, people })
@@ -833,7 +833,7 @@ impl Follower {
 pub(crate) fn traces(launch: &Launch, dir: &Path) -> LaunchTraces {
     let child = match &launch.phase {
         LaunchPhase::Running { child, .. } => child.as_ref(),
-        LaunchPhase::Owed
+        LaunchPhase::Pending
         | LaunchPhase::Ended { .. }
         | LaunchPhase::Unobserved { .. }
         | LaunchPhase::Failed { .. } => None,

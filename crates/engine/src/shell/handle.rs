@@ -253,7 +253,7 @@ pub fn event_row(record: &RecordedEvent) -> EventRow {
 /// appears in the message to the chooser.
 fn visible_data(record: &RecordedEvent) -> Value {
     let mut data = serde_json::from_str(&record.data).unwrap_or(Value::Null);
-    if record.kind == "task.next_proposed" && data.is_object() {
+    if record.kind == "team.next_proposed" && data.is_object() {
         data["text"] = Value::Null;
     }
     data

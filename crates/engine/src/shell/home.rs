@@ -117,7 +117,7 @@ impl Home {
     /// The boundary that decides where the peers of this home's sockets come from.
     pub fn boundary(&self, pinning: Pinning) -> Boundary {
         Boundary {
-            held: vec![self.launches(), self.checks()],
+            holder_dirs: vec![self.launches(), self.checks()],
             lock: self.ledger().join("ledger.lock"),
             register: self.root.join("holders.json"),
             pinning,

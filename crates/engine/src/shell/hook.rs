@@ -105,7 +105,7 @@ fn run_payload(run: &Run, owed: &PendingRunHook) -> String {
         "event": owed.key.event.to_string(),
         "occasion": owed.key.no,
         "at": owed.at.wall_ms,
-        "leg": owed.leg,
+        "attempt": owed.attempt,
         "stage": owed.stage.as_str(),
         "run": projection::run::row(run),
     })

@@ -79,11 +79,11 @@ impl Owner {
             return Err(key_conflict("another change of this team"));
         }
         let mut reply = kept.reply;
-        let id = reply["task"]["id"].as_str().and_then(|id| id.parse::<TeamId>().ok());
+        let id = reply["team"]["id"].as_str().and_then(|id| id.parse::<TeamId>().ok());
         let Some(task) = id.and_then(|id| turn.team(id)) else { return Ok(reply.to_string()) };
         // The reply to a message has only the head of its team.
-        let whole = reply["task"].get("members").is_some();
-        reply["task"] = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
+        let whole = reply["team"].get("members").is_some();
+        reply["team"] = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
             (true, Ok(who)) => json!(self.row_in_transaction(turn, task.id, &who)?),
             (_, _) => json!(projection::team::head_row(task)),
         };

@@ -24,12 +24,12 @@ pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
         LandMode::Pr => Err("the run lands as a pull request, not as a branch".to_owned()),
         LandMode::Merge => site.land_by_merge(step),
     });
-    landed.unwrap_or_else(|reason| RunCommand::LandingFailed { leg: run.attempt().no, reason })
+    landed.unwrap_or_else(|reason| RunCommand::LandingFailed { attempt: run.attempt().no, reason })
 }
 
 /// Reports whether the work has landed on a branch of this repository.
 pub(crate) fn check_landed(git: &Git, run: &Run, leg: u32) -> RunCommand {
-    let over = RunCommand::LandingAborted { leg, pull: None };
+    let over = RunCommand::LandingAborted { attempt: leg, pull: None };
     let found = LandingSite::of(git, run).and_then(|site| site.find_landed());
     // A landing that cannot be read counts as not landed.
     found.ok().flatten().unwrap_or(over)

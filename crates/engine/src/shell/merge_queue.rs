@@ -201,7 +201,7 @@ impl<'a> QueueSite<'a> {
             commit_merge(self.git, &self.project, &tree, parents, &message, self.merge_time())
                 .map_err(attribute_failure(id))
         };
-        if let Some((work, onto)) = &task.mended {
+        if let Some((work, onto)) = &task.resolved_merge {
             let parents = [&parse_oid(work)?, &parse_oid(onto)?];
             return unite(&parents, &format!("Merge the work of others into task {id}"));
         }
@@ -221,7 +221,7 @@ impl<'a> QueueSite<'a> {
         id: &TaskId,
         task: &TaskState,
     ) -> Result<Option<MergeConflict>, MergeError> {
-        let Some(((work, onto), head)) = task.mended.clone().zip(task.head.clone()) else {
+        let Some(((work, onto), head)) = task.resolved_merge.clone().zip(task.head.clone()) else {
             return Ok(None);
         };
         let (ours, theirs, tree) =

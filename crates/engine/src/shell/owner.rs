@@ -581,7 +581,8 @@ impl Owner {
                     }
                     Some(Err(why)) => Err(refused_change(&why, id)),
                     Some(Ok(CallResult { ok, text })) => {
-                        Ok(json!({"ok": true, "id": id, "taken": ok, "answer": text}).to_string())
+                        Ok(json!({"ok": true, "id": id, "accepted": ok, "answer": text})
+                            .to_string())
                     }
                 }
             }
@@ -809,7 +810,7 @@ fn launch_followed(launch: LaunchId) -> SessionObservation {
 
 /// Makes a team re-evaluate its members: work may have been missed while no daemon ran.
 fn reevaluate_team(task: TeamId) -> TeamObservation {
-    TeamObservation { task, command: team::TeamCommand::Look }
+    TeamObservation { task, command: team::TeamCommand::Tick }
 }
 
 /// Returns the launch that an effect follows.

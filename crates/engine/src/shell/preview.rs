@@ -130,7 +130,7 @@ fn has_ended(session: &Session) -> bool {
             matches!(supervised_command::to_holder_identity(child).is_alive(), Ok(false))
         }
         LaunchPhase::Running { child: None, .. }
-        | LaunchPhase::Owed
+        | LaunchPhase::Pending
         | LaunchPhase::Ended { .. }
         | LaunchPhase::Unobserved { .. }
         | LaunchPhase::Failed { .. } => false,

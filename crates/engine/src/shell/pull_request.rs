@@ -63,7 +63,7 @@ pub(crate) async fn watch_pull(
     mut cancel: watch::Receiver<bool>,
 ) -> RunCommand {
     let run = forge.run;
-    let over = RunCommand::LandingAborted { leg: run.attempt().no, pull: None };
+    let over = RunCommand::LandingAborted { attempt: run.attempt().no, pull: None };
     tokio::select! {
         seen = forge.watch(key) => seen.unwrap_or_else(|reason| land_failed(run, reason)),
         _ = cancel.wait_for(|cancelled| *cancelled) => over,
@@ -71,7 +71,7 @@ pub(crate) async fn watch_pull(
 }
 
 fn land_failed(run: &Run, reason: String) -> RunCommand {
-    RunCommand::LandingFailed { leg: run.attempt().no, reason }
+    RunCommand::LandingFailed { attempt: run.attempt().no, reason }
 }
 
 /// Reports whether a pull request was created for a run that was stopped.
@@ -86,7 +86,7 @@ pub(crate) async fn check_requested(forge: ForgeClient<'_>, leg: u32, key: &str)
     let pull = pull.zip(commit).map(|(ListedPullRequest { number, url, .. }, commit)| {
         PullRequest { number, url, commit, seen: None }
     });
-    RunCommand::LandingAborted { leg, pull }
+    RunCommand::LandingAborted { attempt: leg, pull }
 }
 
 /// Talks to the forge for one run.
@@ -118,7 +118,7 @@ impl ForgeClient<'_> {
 
     /// Waits for calls that outlived the daemon that made them, because their result matters.
     async fn wait_for_earlier_calls(&self, leg: u32) {
-        let key = RunEffect::Land { leg, step: self.run.steps.len() }.key();
+        let key = RunEffect::Land { attempt: leg, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
             let effect = self.effect(&format!("{key}.{call}"));
             self.effects.wait_for_end(&effect, TIME_LIMIT_MS).await;
@@ -209,7 +209,7 @@ impl ForgeClient<'_> {
                     let new = pull.seen.as_ref() != Some(&state)
                         || !self.run.new_comments(&remarks).is_empty();
                     if new && !early {
-                        let look = self.run.looks;
+                        let look = self.run.pull_request_changes;
                         return Ok(RunCommand::PullRequestObserved { look, state, remarks });
                     }
                 }

@@ -112,7 +112,7 @@ impl Owner {
     fn live_session_reply(&self, session: &Session) -> String {
         let mut row = self.shown_row(session);
         let live = if row.sealed { None } else { session.current_launch() };
-        row.heard_at = live.map(|launch| self.heard_at(launch));
+        row.last_activity_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.member_communication(session.id).or(row.communication);
         json!({"ok": true, "session": row}).to_string()
     }
@@ -131,7 +131,7 @@ impl Owner {
     /// pauses while the machine sleeps, so the time is counted back from now unless it matches the
     /// recorded time.
     fn heard_at(&self, launch: &Launch) -> i64 {
-        let (now, noted) = (self.clock.now(), launch.stream.heard);
+        let (now, noted) = (self.clock.now(), launch.stream.last_heard);
         let heard = self.last_heard(launch.id).unwrap_or_default().max(noted.mono_ms);
         let silent = i64::try_from(now.mono_ms.saturating_sub(heard)).unwrap_or(i64::MAX);
         let moment = now.wall_ms.saturating_sub(silent);
@@ -443,7 +443,7 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
     }
     json!({
         "ok": true,
-        "standing": standing,
+        "status": standing,
         "id": session.id.to_string(),
         "state": judged.state.word(),
         "sealed": session.attempt().is_sealed(),

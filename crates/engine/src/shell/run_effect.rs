@@ -73,7 +73,7 @@ impl RunEffects<'_> {
             RunEffect::WatchPullRequest { .. } => {
                 pull_request::watch_pull(forge, &key, cancel).await
             }
-            RunEffect::CheckLanded { leg } => self.check_landed(run, &key, leg).await,
+            RunEffect::CheckLanded { attempt: leg } => self.check_landed(run, &key, leg).await,
             RunEffect::RunHook(hook) => {
                 let job = HookJob::from_run(run, hook, key, &world.environment);
                 let end = match job {
@@ -84,13 +84,13 @@ impl RunEffects<'_> {
                 };
                 RunCommand::HookFinished { key: hook, end }
             }
-            RunEffect::WriteReport { leg } => {
+            RunEffect::WriteReport { attempt: leg } => {
                 let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
                 supervised_command::blocking(move || {
                     let changes = report_card::WorkChanges::read(&git, &run);
                     let changed = changes.first_guarded();
                     let written = report_card::write(&dir, &run, leg, changes);
-                    RunCommand::ReportWritten { leg, failure: written.err(), changed }
+                    RunCommand::ReportWritten { attempt: leg, failure: written.err(), changed }
                 })
                 .await
             }

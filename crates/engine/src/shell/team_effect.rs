@@ -59,7 +59,7 @@ async fn compare_pictures(
         let tree = taken.map(|(snapshot, _)| snapshot.tree).unwrap_or(TreeId(String::new()));
         let cwd = match &worker.work {
             WorkState::Ready { cwd, .. } => cwd,
-            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &worker.spec.cwd,
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &worker.spec.cwd,
         };
         let files = &pictures.files;
         let found = provost_verify::compare(
@@ -106,7 +106,7 @@ async fn run_check(
     };
     // With the tree in its key: a check of another tree before a restart is not taken for this one.
     let base = base_of(&worker);
-    let key = format!("task-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
+    let key = format!("team-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
     let job = CheckJob {
         session: worker.id,
         spec: SessionSpec { bounds, ..worker.spec },
@@ -126,7 +126,7 @@ fn short(tree: &TreeId) -> &str {
 /// was opened in.
 fn placeholder_worker(task: &Team) -> Session {
     let agent = AgentSpec {
-        name: "nobody".to_owned(),
+        name: "none".to_owned(),
         driver: Driver::Command,
         argv: Vec::new(),
         env: Default::default(),
@@ -155,8 +155,8 @@ fn placeholder_worker(task: &Team) -> Session {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Accepted,
-        exit0: ExitZeroPolicy::SaysNothing,
-        afterwards: OnFinish::Close,
+        exit0: ExitZeroPolicy::NotAClaim,
+        on_finish: OnFinish::Close,
         bounds: Bounds::default(),
         budget: Default::default(),
         policy: Default::default(),

@@ -322,12 +322,12 @@ impl Owner {
                 for member in &mut row.members {
                     member.polled_at = owner.polls.get(task.id, &member.name).map(|poll| poll.at);
                 }
-                Ok(json!({"ok": true, "task": row}))
+                Ok(json!({"ok": true, "team": row}))
             }),
             TeamRequest::Messages { task, by } => self.with_team(task, by, |task, _| {
                 let rows: Vec<_> =
                     task.messages.iter().map(|one| projection::team::message_row(one)).collect();
-                Ok(json!({"ok": true, "task": task.id.to_string(), "messages": rows}))
+                Ok(json!({"ok": true, "team": task.id.to_string(), "messages": rows}))
             }),
             TeamRequest::Overview { task, by } => self.with_sessions(task, by, |task, owner| {
                 let seen = viewing_member(task, by)?;
@@ -476,7 +476,7 @@ impl Owner {
 
     fn opened_reply(&self, turn: &BoardTransaction<'_>, id: TeamId) -> Result<String, ApiError> {
         let row = self.row_in_transaction(turn, id, &TeamActor::Operator)?;
-        Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
+        Ok(json!({"ok": true, "id": row.id, "team": row}).to_string())
     }
 
     /// Builds the row of a team for the caller, as it would be after the decisions so far.
@@ -511,7 +511,7 @@ impl Owner {
         }
         for criterion in &pairing.criteria {
             let NewCriterion { text, rationale, needs } = criterion.clone();
-            commands.push(TeamCommand::Demand { text, rationale, needs });
+            commands.push(TeamCommand::ProposeAccepted { text, rationale, needs });
         }
         let template = pairing.template.iter().cloned();
         commands.extend(template.map(|template| TeamCommand::BeginLoop { template }));
@@ -574,7 +574,7 @@ impl Owner {
     /// Returns the deadline for acknowledging an accepted message.
     fn lease_until(&self, task: Option<&Team>, command: &TeamCommand) -> Option<i64> {
         let TeamCommand::Accept { no, .. } = command else { return None };
-        let lease = task?.message(*no)?.standing.lease()?;
+        let lease = task?.message(*no)?.status.lease()?;
         lease.until_ms.map(|until| self.wall_time(until))
     }
 
@@ -591,9 +591,9 @@ impl Owner {
         let mut reply = match sent {
             Some(message) => {
                 let row = projection::team::message_row(message);
-                json!({"ok": true, "task": projection::team::head_row(task), "message": row})
+                json!({"ok": true, "team": projection::team::head_row(task), "message": row})
             }
-            None => json!({"ok": true, "task": self.row_in_transaction(turn, id, who)?}),
+            None => json!({"ok": true, "team": self.row_in_transaction(turn, id, who)?}),
         };
         if let TeamCommand::Check { what } = command
             && let Some(pending) = task.pending_check(what)
@@ -631,7 +631,7 @@ impl Owner {
         } else {
             projection::team::row_json(&self.row_in_transaction(turn, id, who)?)
         };
-        let mut reply = format!("{{\"ok\":true,\"task\":{row}");
+        let mut reply = format!("{{\"ok\":true,\"team\":{row}");
         for (name, row) in rows {
             reply.push_str(&format!(",\"{name}\":{row}"));
         }
@@ -671,7 +671,7 @@ impl Owner {
             }
         };
         self.polls.note(id, who.name(), now.wall_ms, item.is_none());
-        Ok(json!({"ok": true, "task": id.to_string(), "item": item}).to_string())
+        Ok(json!({"ok": true, "team": id.to_string(), "item": item}).to_string())
     }
 }
 
@@ -708,12 +708,12 @@ fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> 
             session: None,
             labels: MemberLabels::default(),
             means: None,
-            handed: false,
+            onboarded: false,
             handover: None,
             bound: task.opened,
             left: None,
             acknowledged: Some(task.config.revision),
-            told: NewsWatermark::default(),
+            reported: NewsWatermark::default(),
             news: Vec::new(),
         }),
     }
@@ -733,7 +733,7 @@ fn handoff_reply(
         return Err(refused(&TeamRejection::NoMember { who: member.to_owned() }, task.id));
     }
     let heartbeat = projection::handoff::heartbeat(task, caller);
-    Ok(json!({"ok": true, "task": task.id.to_string(), "handoffs": rows, "heartbeat": heartbeat}))
+    Ok(json!({"ok": true, "team": task.id.to_string(), "handoffs": rows, "heartbeat": heartbeat}))
 }
 
 fn offered_item(

@@ -100,7 +100,7 @@ pub(crate) fn commit_work(
     };
     let base = match &session.work {
         WorkState::Ready { base, .. } => base.as_ref(),
-        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+        WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
     };
     let protected = approval_patterns(&session.spec.protected);
     taken

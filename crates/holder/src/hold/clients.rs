@@ -244,7 +244,7 @@ impl HolderClient {
         match notice {
             HolderNotice::Journal { end } => owed.journal = Some(end),
             HolderNotice::Limit { limited } => owed.limited = Some(limited),
-            HolderNotice::Visits { people } => owed.people = Some(people),
+            HolderNotice::Viewers { count: people } => owed.people = Some(people),
             HolderNotice::Suspended { suspended } => owed.suspended = Some(suspended),
             HolderNotice::Exited => owed.exited = true,
             HolderNotice::Gone => owed.gone = true,
@@ -282,7 +282,7 @@ impl HolderClient {
         let Some(owed) = self.pending.as_mut().map(std::mem::take) else { return };
         let journal = owed.journal.map(|end| HolderNotice::Journal { end });
         let limit = owed.limited.map(|limited| HolderNotice::Limit { limited });
-        let visits = owed.people.map(|people| HolderNotice::Visits { people });
+        let visits = owed.people.map(|people| HolderNotice::Viewers { count: people });
         let suspended = owed.suspended.map(|suspended| HolderNotice::Suspended { suspended });
         let exited = owed.exited.then_some(HolderNotice::Exited);
         let gone = owed.gone.then_some(HolderNotice::Gone);

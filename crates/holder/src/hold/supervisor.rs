@@ -399,7 +399,7 @@ impl SupervisionRules {
             settle_ms: spec.settle_ms,
             journal_stdin: spec.journal_stdin,
             is_relayed: spec.relay.is_some(),
-            listener: spec.relay.as_ref().and_then(|relay| relay.door.clone()),
+            listener: spec.relay.as_ref().and_then(|relay| relay.listener.clone()),
             admission: Admission::new(spec.boundary.clone()),
         }
     }

@@ -67,7 +67,7 @@ fn handle_call(context: &Context, nonce: &str, call: &McpCall) -> Vec<u8> {
             send_report(context, nonce, &call.id(), said).map(|()| call.acknowledge())
         }
         McpCallContent::TeamCall(asked) => send_team_call(context, nonce, &call.id(), asked)
-            .map(|reply| call.result(&reply.answer, reply.taken)),
+            .map(|reply| call.result(&reply.answer, reply.accepted)),
     };
     taken.unwrap_or_else(|why| {
         call.rejection(&format!("could not reach the supervisor: {}", why.message))

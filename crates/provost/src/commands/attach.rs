@@ -185,7 +185,7 @@ fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
 fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
     let starts = |row: &SessionRow| {
         let phase = row.launches.last().map(|launch| launch.phase.as_str());
-        matches!(phase, None | Some("owed")) && !row.terminal
+        matches!(phase, None | Some("pending")) && !row.terminal
     };
     if !starts(&row) {
         return Ok(row);
@@ -304,7 +304,7 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
         Some(("running", launch)) => launch.id.parse().map_err(|why| {
             ApiError::new(ErrorCode::Internal, format!("cannot parse the launch id: {why}"))
         }),
-        None | Some(("owed", _)) if !row.terminal => {
+        None | Some(("pending", _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
         Some(("unobserved", _)) => {
@@ -551,7 +551,7 @@ mod tests {
         insta::assert_snapshot!(refusal(&with_phase("ended")), @"session deadbeef has ended; resume it before you attach; next: provost resume deadbeef | provost send deadbeef TEXT");
         let cancelled = SessionRow { terminal: true, launches: Vec::new(), ..codex_row() };
         assert!(refusal(&cancelled).contains("has ended"), "{}", refusal(&cancelled));
-        assert!(refusal(&with_phase("owed")).contains("being started"));
+        assert!(refusal(&with_phase("pending")).contains("being started"));
         assert!(refusal(&with_phase("unobserved")).contains("cannot be observed"));
         let unbegun = SessionRow { turns: 0, ..codex_row() };
         assert!(refusal(&unbegun).contains("not started a turn yet"), "{}", refusal(&unbegun));

@@ -20,7 +20,7 @@ use crate::{
 /// contradicting signals of its sessions, such as a claim against a failed check.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.deeds[] | select(.refused)'"
+    after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.actions[] | select(.refused)'"
 )]
 pub(crate) struct AuditArgs {
     /// Team ID (a unique part is enough) or name
@@ -36,14 +36,14 @@ pub(crate) fn run(context: &Context, args: &AuditArgs) -> CliResult {
     let path =
         target::with_query(&target::team_action_path(&args.team, "audit"), &[("content", content)]);
     let reply: AuditReply = team_args::client(context)?.get(&path)?;
-    let id = ui::short_id(&reply.task.id);
+    let id = ui::short_id(&reply.team.id);
     let next = [format!("provost replay {id}"), format!("provost export {id} --to DIRECTORY")];
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::stdout());
-    context.ui.lines(&ui::history_header(paint, screen, &reply.task, &reply.sessions))?;
+    context.ui.lines(&ui::history_header(paint, screen, &reply.team, &reply.sessions))?;
     context.ui.lines(&ui::audit_lines(paint, screen, &reply))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

@@ -113,7 +113,7 @@ fn resolve_filter(client: &Client, args: &EventsArgs) -> Result<EventFilter, Api
         Ok(SessionOrRun::Run(row)) => Ok(EventFilter::Run(row.id)),
         Err(why) if why.code == ErrorCode::NotFound => {
             let found: Result<TeamReply, ApiError> = client.get(&target::team_path(id));
-            found.map(|found| EventFilter::Task(found.task.id)).map_err(|_| why)
+            found.map(|found| EventFilter::Task(found.team.id)).map_err(|_| why)
         }
         Err(why) => Err(why),
     }

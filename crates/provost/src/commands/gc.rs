@@ -41,14 +41,14 @@ fn apply_command(older_than: u64) -> String {
 
 #[derive(Debug, Deserialize, Serialize)]
 struct GcItem {
-    what: String,
+    kind: String,
     path: String,
     #[serde(default)]
     session: Option<String>,
     #[serde(default)]
     run: Option<String>,
     #[serde(default)]
-    task: Option<String>,
+    team: Option<String>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -103,12 +103,12 @@ fn items(reply: &Value, list: &str) -> Vec<GcItem> {
 
 fn show(context: &Context, verb: &str, items: &[GcItem]) -> Result<(), Error> {
     let line = |item: &GcItem| {
-        let owner = item.session.as_deref().or(item.run.as_deref()).or(item.task.as_deref());
+        let owner = item.session.as_deref().or(item.run.as_deref()).or(item.team.as_deref());
         let owner = owner.map(|id| format!(" of {}", ui::short_id(id)));
         let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::escape_line(reason)));
         format!(
             "{verb} {}{} {}{}{}",
-            ui::escape_line(&item.what),
+            ui::escape_line(&item.kind),
             owner.unwrap_or_default(),
             ui::escape_line(&item.path),
             reason.unwrap_or_default(),

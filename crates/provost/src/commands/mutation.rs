@@ -306,7 +306,7 @@ mod tests {
     fn adopted_session_suggests_no_resume() {
         let row = SessionRow {
             terminal: true,
-            state: "ended_unclaimed".to_owned(),
+            state: "exited_without_claim".to_owned(),
             thread: Some("t".to_owned()),
             ..waiting("codex_terminal")
         };

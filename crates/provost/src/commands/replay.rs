@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
         ],
     );
     let reply: ReplayReply = team_args::client(context)?.get(&path)?;
-    let id = ui::short_id(&reply.task.id);
+    let id = ui::short_id(&reply.team.id);
     let mut next = vec![format!("provost audit {id}")];
     match args.form {
         FormArg::Compact => next.push(format!("provost replay {id} --as timeline")),
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::stdout());
-    context.ui.lines(&ui::history_header(paint, screen, &reply.task, &reply.sessions))?;
+    context.ui.lines(&ui::history_header(paint, screen, &reply.team, &reply.sessions))?;
     context.ui.lines(&ui::history_lines(paint, screen, &reply.rows))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

@@ -148,7 +148,7 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
     let path = path.display().to_string();
     if context.ui.json {
         let id = launch.session.to_string();
-        let value = json!({"ok": true, "standing": "recorded", "id": id, "dropped": path});
+        let value = json!({"ok": true, "status": "recorded", "id": id, "dropped": path});
         context.ui.result(value, &[])?;
     } else {
         let told =
@@ -164,7 +164,7 @@ fn show(context: &Context, reply: &ReportReply) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     let sealed = if reply.sealed { ", sealed" } else { "" };
-    let standing = ui::escape_line(&reply.standing.replace('_', " "));
+    let standing = ui::escape_line(&reply.status.replace('_', " "));
     let state = ui::escape_line(&reply.state.replace('_', " "));
     context
         .ui

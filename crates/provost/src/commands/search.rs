@@ -36,20 +36,20 @@ pub(crate) struct SearchArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SearchKindArg {
-    Tasks,
+    Teams,
     Sessions,
     Runs,
-    Pairs,
+    Members,
     Events,
 }
 
 impl SearchKindArg {
     fn as_str(self) -> &'static str {
         match self {
-            SearchKindArg::Tasks => "tasks",
+            SearchKindArg::Teams => "teams",
             SearchKindArg::Sessions => "sessions",
             SearchKindArg::Runs => "runs",
-            SearchKindArg::Pairs => "pairs",
+            SearchKindArg::Members => "members",
             SearchKindArg::Events => "events",
         }
     }

@@ -90,7 +90,7 @@ fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
         return Err(missing);
     }
     match client.get::<TeamReply>(&target::team_path(id)) {
-        Ok(reply) => Ok(StatusTarget::Task(Box::new(reply.task))),
+        Ok(reply) => Ok(StatusTarget::Task(Box::new(reply.team))),
         Err(error) if error.code == ErrorCode::NotFound => {
             let message = format!("there is no session, run or team \"{id}\"");
             Err(ApiError { message, ..missing })
@@ -200,7 +200,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         let mut value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "shortages": reply.shortages, "more": reply.more});
         let told = waiting.iter();
         value["for_operator"] = told
-            .map(|row| json!({"task": row.id, "name": row.name, "messages": row.for_operator}))
+            .map(|row| json!({"team": row.id, "name": row.name, "messages": row.for_operator}))
             .collect();
         reply.add_condition(&mut value);
         return context.ui.result(value, &next);

@@ -41,7 +41,7 @@ pub(crate) struct SummaryArgs {
 
 pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let row = target::find_run(&context.daemon()?, &args.id)?;
-    let ended = if row.sealed { row.leg } else { row.leg - 1 };
+    let ended = if row.sealed { row.attempt } else { row.attempt - 1 };
     let leg = args.leg.unwrap_or(ended);
     if leg == 0 || leg > ended {
         let message = format!(
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let text = read_card(&path, row.sealed_at.unwrap_or_default())
         .map_err(|why| card_error(&row.id, &why))?;
     if context.ui.json {
-        let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
+        let card = json!({"ok": true, "id": row.id, "attempt": leg, "path": path, "text": text});
         context.ui.result(card, &[])?;
     } else {
         context.ui.raw(text.as_bytes())?;

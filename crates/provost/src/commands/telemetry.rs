@@ -44,10 +44,10 @@ pub(crate) enum TelemetryView {
 pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> CliResult {
     let path = target::with_query(
         "/v1/telemetry",
-        &[("task", args.team.clone()), ("window_ms", Some(args.window.to_string()))],
+        &[("team", args.team.clone()), ("window_ms", Some(args.window.to_string()))],
     );
     let reply: TelemetryReply = team_args::client(context)?.get(&path)?;
-    let next: Vec<String> = match reply.tasks.first() {
+    let next: Vec<String> = match reply.teams.first() {
         Some(task) => vec![format!("provost audit {}", ui::short_id(&task.id))],
         None => vec!["provost team ls".to_owned()],
     };
@@ -59,7 +59,7 @@ pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> CliResult {
     let shows = |view: TelemetryView| args.view.is_none_or(|wanted| wanted == view);
     let mut parts = Vec::new();
     if shows(TelemetryView::Task) {
-        parts.push(ui::team_figure_lines(paint, screen, &reply.tasks));
+        parts.push(ui::team_figure_lines(paint, screen, &reply.teams));
     }
     if shows(TelemetryView::Failures) {
         let mut failures = ui::history_lines(paint, screen, &reply.failures);

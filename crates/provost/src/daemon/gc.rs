@@ -118,7 +118,7 @@ async fn collect_teams(
         let over = ended_teams(&ledger, old)?;
         let places = over.into_iter().flat_map(|id| {
             let gone = remove_dirs(owned_paths(&home.checks(), &id), apply);
-            gone.into_iter().map(move |path| item("task", "output", &path, &id)).collect::<Vec<_>>()
+            gone.into_iter().map(move |path| item("team", "output", &path, &id)).collect::<Vec<_>>()
         });
         Ok(places.collect())
     });
@@ -426,7 +426,7 @@ fn run_item(what: &str, path: &Path, run: &str) -> Value {
 }
 
 fn item(owner: &str, what: &str, path: &Path, id: &str) -> Value {
-    let mut entry = json!({"what": what, "path": path.display().to_string()});
+    let mut entry = json!({"kind": what, "path": path.display().to_string()});
     entry[owner] = id.into();
     entry
 }

@@ -26,7 +26,7 @@ const MAX_READ: u64 = 1 << 20;
 pub(crate) struct DaemonHistoryEntry {
     pub(crate) at_ms: i64,
     pub(crate) pid: u32,
-    pub(crate) what: DaemonTransition,
+    pub(crate) event: DaemonTransition,
 }
 
 /// A start or an end of a daemon.
@@ -43,7 +43,7 @@ pub(crate) enum DaemonTransition {
 /// Records an event of this process.
 pub(crate) fn record(log_dir: &Path, what: DaemonTransition) {
     let at_ms = super::server::wall_ms();
-    let entry = DaemonHistoryEntry { at_ms, pid: std::process::id(), what };
+    let entry = DaemonHistoryEntry { at_ms, pid: std::process::id(), event: what };
     // The daemon also works without its record, for example on a full disk.
     append(&log_dir.join(FILE), &entry).ok();
 }
@@ -62,8 +62,8 @@ pub(crate) fn crash_times(entries: &[DaemonHistoryEntry], running: Option<u32>) 
         // The next daemon may record its start before the last one records its end.
         let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
         let alive = next.is_none() && running == Some(entry.pid);
-        let ended = next.is_some_and(|next| next.what != DaemonTransition::Started);
-        match entry.what {
+        let ended = next.is_some_and(|next| next.event != DaemonTransition::Started);
+        match entry.event {
             DaemonTransition::Failed => deaths.push(entry.at_ms),
             DaemonTransition::Started if !ended && !alive => deaths.push(entry.at_ms),
             DaemonTransition::Started | DaemonTransition::Stopped => {}
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn entry(at_ms: i64, pid: u32, what: DaemonTransition) -> DaemonHistoryEntry {
-        DaemonHistoryEntry { at_ms, pid, what }
+        DaemonHistoryEntry { at_ms, pid, event: what }
     }
 
     #[test]

@@ -132,21 +132,21 @@ pub(crate) fn router(daemon: DaemonServer) -> Router {
         .route("/v1/runs/{id}/resume", post(runs::resume))
         .route("/v1/runs/{id}/take-over", post(runs::take_over))
         .route("/v1/runs/{id}/limit", post(runs::limit))
-        .route("/v1/tasks", get(teams::list).post(teams::open))
-        .route("/v1/tasks/{id}", get(teams::row))
-        .route("/v1/tasks/{id}/messages", get(teams::messages))
-        .route("/v1/tasks/{id}/cycle", get(teams::cycle))
-        .route("/v1/tasks/{id}/wait", get(teams::wait))
-        .route("/v1/tasks/{id}/handoff", get(teams::handoff))
-        .route("/v1/tasks/{id}/do", post(teams::command))
-        .route("/v1/tasks/{id}/next", post(teams::next))
+        .route("/v1/teams", get(teams::list).post(teams::open))
+        .route("/v1/teams/{id}", get(teams::row))
+        .route("/v1/teams/{id}/messages", get(teams::messages))
+        .route("/v1/teams/{id}/cycle", get(teams::cycle))
+        .route("/v1/teams/{id}/wait", get(teams::wait))
+        .route("/v1/teams/{id}/handoff", get(teams::handoff))
+        .route("/v1/teams/{id}/do", post(teams::command))
+        .route("/v1/teams/{id}/next", post(teams::next))
         .route("/v1/pairs", post(teams::pair))
         .route("/v1/reports", post(take_report))
         .route("/v1/calls", post(take_call))
         .route("/v1/events", get(events))
         .route("/v1/history/{id}", get(history::as_of))
-        .route("/v1/tasks/{id}/replay", get(history::replay))
-        .route("/v1/tasks/{id}/audit", get(history::audit))
+        .route("/v1/teams/{id}/replay", get(history::replay))
+        .route("/v1/teams/{id}/audit", get(history::audit))
         .route("/v1/search", get(history::search))
         .route("/v1/telemetry", get(history::telemetry))
         .route("/v1/verify", post(verify))
@@ -602,7 +602,7 @@ async fn take_hook(
         .await?;
     let row = &row["session"];
     let reply = json!({
-        "ok": true, "standing": "recorded", "next": [],
+        "ok": true, "status": "recorded", "next": [],
         "id": row["id"], "state": row["state"], "sealed": row["sealed"],
     });
     Ok(Json(reply).into_response())
@@ -614,7 +614,7 @@ struct EventQuery {
     session: Option<String>,
     /// A run's events include those of its sessions.
     run: Option<String>,
-    task: Option<String>,
+    team: Option<String>,
     limit: Option<usize>,
     follow: Option<u8>,
 }
@@ -626,7 +626,7 @@ async fn events(
     QueryParams(query): QueryParams<EventQuery>,
 ) -> RouteResult {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let of = match (query.session, query.run, query.task) {
+    let of = match (query.session, query.run, query.team) {
         (None, None, None) => sse::EventScope::All,
         (Some(session), None, None) => {
             let row = daemon.handle.request_json(EngineRequest::SessionRow { session }).await?;
@@ -636,7 +636,7 @@ async fn events(
         (None, None, Some(task)) => {
             let ask = TeamRequest::Row { task, by: TeamCaller::Operator };
             let row = daemon.handle.request_json(EngineRequest::Team(ask)).await?;
-            sse::EventScope::One(row["task"]["id"].as_str().unwrap_or_default().to_owned())
+            sse::EventScope::One(row["team"]["id"].as_str().unwrap_or_default().to_owned())
         }
         (..) => return Err(bad_request("name exactly one session, run or task").into()),
     };

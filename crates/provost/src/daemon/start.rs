@@ -132,7 +132,7 @@ fn stopped_cleanly(home: &ProvostHome, pid: u32) -> bool {
         let alive = ProcessInstance::of_pid(pid)
             .is_ok_and(|found| found.is_some_and(|process| process.is_alive().unwrap_or(false)));
         let entries = history::read(&home.log_dir());
-        let last = entries.iter().rev().find(|entry| entry.pid == pid).map(|entry| entry.what);
+        let last = entries.iter().rev().find(|entry| entry.pid == pid).map(|entry| entry.event);
         if last == Some(DaemonTransition::Stopped) || !alive {
             return last == Some(DaemonTransition::Stopped);
         }

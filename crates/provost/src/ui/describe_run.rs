@@ -15,14 +15,17 @@ const LINE_WIDTH: usize = 120;
 pub(crate) fn run_event_line(paint: Paint, event: &EventRow) -> Option<String> {
     let tone = match event.kind.as_str() {
         "run.stage_entered" => Tone::Bold,
-        "run.question_seen" => Tone::Warn,
-        "run.stopped" | "run.land_failed" | "run.head_failed" | "run.task_failed" => Tone::Bad,
-        "run.plan_faulty" | "run.task_returned" | "run.task_retried" => Tone::Warn,
-        "run.errand_owed" | "run.errand_done" | "run.prefix_proved" | "run.task_queued" => {
+        "run.request_observed" => Tone::Warn,
+        "run.stopped" | "run.landing_failed" | "run.commit_failed" | "run.task_failed" => Tone::Bad,
+        "run.plan_invalid" | "run.task_returned" | "run.task_retried" => Tone::Warn,
+        "run.worktree_move_requested"
+        | "run.worktree_moved"
+        | "run.batch_verified"
+        | "run.task_queued" => {
             return None;
         }
         "run.session_opened" | "run.session_ended" | "run.hook_finished" => Tone::Dim,
-        "run.opened" | "run.card_written" | "run.pull_seen" => return None,
+        "run.opened" | "run.report_written" | "run.pull_request_observed" => return None,
         _ => Tone::Plain,
     };
     let words = describe_run_event(&event.kind, &event.data)?;
@@ -59,29 +62,29 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
         "run.stage_entered" => format!("stage {}", spaced(text("stage"))),
         "run.session_opened" => describe_session_opened(&session(), data),
         "run.session_ended" => describe_session_ended(&session(), &data["end"]),
-        "run.question_seen" => format!("{} needs an answer", short_request_id(text("request"))),
+        "run.request_observed" => format!("{} needs an answer", short_request_id(text("request"))),
         "run.decision_made" => describe_decision(&data["decision"]),
         _ if kind.starts_with("run.plan_") => describe_plan_event(kind, data)?,
         _ if TASK_EVENTS.contains(&kind) => describe_task_event(kind, data)?,
-        "run.head_taken" => {
+        "run.commit_recorded" => {
             format!("work of session {} committed: {}", session(), short_commit(&data["head"]))
         }
-        "run.head_failed" => {
+        "run.commit_failed" => {
             format!("cannot commit the work of session {}: {}", session(), text("reason"))
         }
-        "run.land_step_taken" => describe_land_step(&data["step"]),
-        "run.pull_seen" => {
+        "run.land_step_added" => describe_land_step(&data["step"]),
+        "run.pull_request_observed" => {
             let seen = |name: &str| spaced(data["state"][name].as_str().unwrap_or("unknown"));
-            format!("the pull request is {}, its checks: {}", seen("standing"), seen("checks"))
+            format!("the pull request is {}, its checks: {}", seen("status"), seen("checks"))
         }
-        "run.remarks_left" => {
+        "run.review_comments_dropped" => {
             format!(
                 "{} review comments of the pull request were dropped",
-                array_len(&data["remarks"])
+                array_len(&data["comments"])
             )
         }
-        "run.land_over" => "landing aborted".to_owned(),
-        "run.pull_requested" => format!("pull request {}: {}", data["number"], text("url")),
+        "run.landing_aborted" => "landing aborted".to_owned(),
+        "run.pull_request_opened" => format!("pull request {}: {}", data["number"], text("url")),
         "run.landing_held" => {
             let files = data["held"]["files"].as_array()?.iter().filter_map(Value::as_str);
             let files = files.collect::<Vec<_>>().join(", ");
@@ -94,12 +97,12 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
         }
         "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
         "run.landed" => format!("landed on branch {}", text("branch")),
-        "run.land_failed" => format!("landing failed: {}", text("reason")),
+        "run.landing_failed" => format!("landing failed: {}", text("reason")),
         "run.cancelled" => format!("cancelled: {}", text("because")),
         "run.stopped" => format!("stopped by Provost ({}): {}", text("cause"), text("detail")),
         "run.sealed" => format!("sealed as {}", data["outcome"]["ending"].as_str()?),
         "run.resumed" => {
-            format!("resumed in stage {}, run attempt {}", spaced(text("stage")), data["leg"])
+            format!("resumed in stage {}, run attempt {}", spaced(text("stage")), data["attempt"])
         }
         "run.taken_over" => "taken over from the home it was imported from".to_owned(),
         "run.budget_raised" => describe_budget(data),
@@ -109,7 +112,7 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
         "run.record_forged" => {
             format!("forged record of {} moved aside; the effect ran", data["effect"])
         }
-        "run.card_written" => match data["failure"].as_str() {
+        "run.report_written" => match data["failure"].as_str() {
             None => "summary written".to_owned(),
             Some(why) => format!("cannot write the summary: {why}"),
         },
@@ -119,15 +122,15 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
 
 /// Events of tasks and of the merge queue.
 const TASK_EVENTS: [&str; 10] = [
-    "run.errand_owed",
-    "run.errand_done",
+    "run.worktree_move_requested",
+    "run.worktree_moved",
     "run.handed_over",
     "run.task_retried",
     "run.task_queued",
     "run.task_returned",
     "run.task_failed",
     "run.batch_merged",
-    "run.prefix_proved",
+    "run.batch_verified",
     "run.integrated",
 ];
 
@@ -138,7 +141,7 @@ fn describe_plan_event(kind: &str, data: &Value) -> Option<String> {
     };
     Some(match kind {
         "run.plan_made" => format!("planned: {}", tasks(&data["plan"])),
-        "run.plan_faulty" => {
+        "run.plan_invalid" => {
             let faults = data["faults"].as_array()?.iter().filter_map(Value::as_str);
             format!("invalid plan: {}", faults.collect::<Vec<_>>().join("; "))
         }
@@ -160,10 +163,10 @@ fn describe_task_event(kind: &str, data: &Value) -> Option<String> {
     let text = |name: &str| data[name].as_str().unwrap_or_default();
     let task = spaced(text("task"));
     Some(match kind {
-        "run.errand_owed" => {
+        "run.worktree_move_requested" => {
             format!("{task}: continues in session {}", short_id(text("session")))
         }
-        "run.errand_done" => format!("{task}: worktree moved to its base"),
+        "run.worktree_moved" => format!("{task}: worktree moved to its base"),
         "run.handed_over" => {
             format!("{task}: handed over from {}: {}", short_id(text("from")), text("reason"))
         }
@@ -172,7 +175,7 @@ fn describe_task_event(kind: &str, data: &Value) -> Option<String> {
         "run.task_returned" => format!("{task}: returned: {}", describe_return(&data["why"])),
         "run.task_failed" => format!("{task}: failed: {}", text("detail")),
         "run.batch_merged" => describe_batch(data),
-        "run.prefix_proved" => format!("{} merged tasks need no check", data["len"]),
+        "run.batch_verified" => format!("{} merged tasks need no check", data["len"]),
         "run.integrated" => {
             format!(
                 "the branch has {} of batch {}: {}",
@@ -227,7 +230,7 @@ fn describe_land_step(step: &Value) -> String {
         (true, 1) => "merged with the branch, 1 file in conflict".to_owned(),
         (true, files) => format!("merged with the branch, {files} files in conflict"),
         (false, _) => {
-            let remarks = array_len(&step["answer"]["remarks"]);
+            let remarks = array_len(&step["answer"]["comments"]);
             format!("{remarks} review comments of the pull request go back to the agent")
         }
     }
@@ -301,7 +304,7 @@ mod tests {
             "session deadbef0 ended as completed, 1 finding: s"
         );
         let question = json!({"request": format!("{session}.q2"), "revision": 1});
-        assert_eq!(told("run.question_seen", question), "deadbef0.q2 needs an answer");
+        assert_eq!(told("run.request_observed", question), "deadbef0.q2 needs an answer");
         let secret = json!({"decision": {"question": "Which token?", "answer": null}});
         assert_eq!(told("run.decision_made", secret), "decided: Which token? → a secret");
         assert_eq!(describe_run_event("run.something_newer", &json!({})), None);

@@ -96,7 +96,7 @@ pub(crate) fn why_lines(
 /// Returns the verb that joins a name and a state in a sentence.
 pub(super) fn state_verb(state: &str) -> &'static str {
     match state {
-        "succeeded" | "completed" | "failed" | "needs_input" | "ended_unclaimed" => "",
+        "succeeded" | "completed" | "failed" | "needs_input" | "exited_without_claim" => "",
         "accepted" | "cancelled" | "superseded" | "stopped" => "was ",
         _ => "is ",
     }
@@ -110,7 +110,7 @@ fn is_undecided(fact: &WhyFact) -> bool {
 /// Describes how messages reach an agent, if that is unusual.
 fn describe_channel(how: &CommunicationRow) -> Option<String> {
     match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
-        (_, "asks", Some(command)) => Some(format!("polls for its messages: {command}")),
+        (_, "polls", Some(command)) => Some(format!("polls for its messages: {command}")),
         ("pane", "typed", _) => Some("messages are typed into its pane".to_owned()),
         ("watched", _, _) => Some("only observed: it receives no messages".to_owned()),
         _ => how.note.clone(),
@@ -374,7 +374,7 @@ impl DetailView {
             ("because", &subject.reason),
             ("network", &subject.network),
         ];
-        let guessed = subject.guessed_by.as_ref().map(|by| format!(" (inferred from its {by})"));
+        let guessed = subject.inferred_from.as_ref().map(|by| format!(" (inferred from its {by})"));
         for (label, text) in parts {
             if let Some(text) = text {
                 let guess = if label == "command" { guessed.as_deref() } else { None };
@@ -414,12 +414,12 @@ impl DetailView {
         for fact in &row.facts {
             self.text(&escape_line(&fact.fact), &fact.value);
         }
-        let unheard = row.messages.iter().filter(|message| message.fate != "delivered");
+        let unheard = row.messages.iter().filter(|message| message.status != "delivered");
         for message in unheard {
             let reason = message.reason.as_deref().map(|reason| format!(": {reason}"));
             self.text(
                 "message",
-                &format!("{} {}{}", message.kind, message.fate, reason.unwrap_or_default()),
+                &format!("{} {}{}", message.kind, message.status, reason.unwrap_or_default()),
             );
         }
         for late in &row.late_claims {

@@ -91,7 +91,7 @@ pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> V
         format!("the last audit was of the work of {}, tree {tree}", escape_line(&audited.worker))
     });
     let mut lines: Vec<String> = audited.into_iter().chain([String::new()]).collect();
-    lines.extend(reply.deeds.iter().flat_map(|row| action_line(paint, screen, row)));
+    lines.extend(reply.actions.iter().flat_map(|row| action_line(paint, screen, row)));
     lines.push(String::new());
     lines.extend(reply.criteria.iter().flat_map(|row| criterion_audit_lines(paint, screen, row)));
     if reply.criteria.is_empty() {
@@ -99,10 +99,10 @@ pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> V
     }
     let divergences = reply.divergences.iter();
     lines.extend(divergences.flat_map(|row| divergence_line(paint, screen, row)));
-    let refused = reply.deeds.iter().filter(|row| row.refused.is_some()).count();
+    let refused = reply.actions.iter().filter(|row| row.refused.is_some()).count();
     lines.push(format!(
         "{} actions, {refused} refused, {} divergences",
-        reply.deeds.len(),
+        reply.actions.len(),
         reply.divergences.len()
     ));
     lines
@@ -169,7 +169,7 @@ pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<St
     for hit in hits {
         let member = hit.member.as_deref().map(|name| format!(" · {name}")).unwrap_or_default();
         let way = hit.communication.as_ref().map(|how| match how.receive.as_str() {
-            "asks" => "polled",
+            "polls" => "polled",
             "nothing" => "none",
             _ => "pushed",
         });

@@ -102,7 +102,7 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
 
 /// Whether a session is known only to run. Its turns cannot be observed, so its facts say that it is idle.
 pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
-    row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnseen.word())
+    row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnobservable.word())
 }
 
 /// Whether a session's turn was interrupted, and it waits for the user's next message.
@@ -135,8 +135,8 @@ pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
 /// Describes in one line what an awaited session is doing.
 pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = describe_state(row);
-    let setup = row.setup.as_ref().filter(|setup| setup.result == "owed" && !row.terminal);
-    let check = row.checks.iter().position(|check| check.result == "owed");
+    let setup = row.setup.as_ref().filter(|setup| setup.result == "pending" && !row.terminal);
+    let check = row.checks.iter().position(|check| check.result == "pending");
     let at = match (setup, check) {
         (Some(setup), _) => format!(": setup `{}`", clip(&escape_line(&setup.command), NOTE_WIDTH)),
         (None, Some(at)) if row.state == "verifying" => {
@@ -170,7 +170,7 @@ fn tone(state: &str) -> Tone {
     match state {
         "succeeded" | "completed" | "accepted" => Tone::Good,
         "failed" | "disputed" => Tone::Bad,
-        "needs_input" | "stalled" | "lost" | "rework" | "ended_unclaimed" => Tone::Warn,
+        "needs_input" | "stalled" | "lost" | "rework" | "exited_without_claim" => Tone::Warn,
         "cancelled" | "superseded" | "stopped" => Tone::Dim,
         _ => Tone::Live,
     }
@@ -179,8 +179,8 @@ fn tone(state: &str) -> Tone {
 fn rank(row: &SessionRow) -> u8 {
     match row.state.as_str() {
         _ if awaits_user(row) => 0,
-        "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
-        _ if ["output_limit", "no_room", "shortage", "not_verified_gone"]
+        "failed" | "disputed" | "exited_without_claim" | "stalled" | "lost" => 1,
+        _ if ["output_limit", "disk_full", "shortage", "processes_may_remain"]
             .iter()
             .any(|f| is_flagged(row, f)) =>
         {
@@ -325,7 +325,7 @@ pub(crate) mod tests {
             worktree: None,
             opened_at: 0,
             since: 1_000,
-            heard_at: None,
+            last_activity_at: None,
             sealed_at: None,
         }
     }
@@ -459,7 +459,7 @@ pub(crate) mod tests {
     #[test]
     fn unstoppable_process_is_noted_first() {
         let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
-        row.flags = vec!["not_verified_gone".to_owned()];
+        row.flags = vec!["processes_may_remain".to_owned()];
         row.launches[0].stop = Some("given_up".to_owned());
         assert_eq!(note(&row), "could not be stopped, still alive: pid 42");
         assert_eq!(rank(&row), 1, "the user must look at it");
@@ -471,7 +471,7 @@ pub(crate) mod tests {
     fn full_disk_does_not_suggest_a_limit() {
         let full = "the disk of /h is full: free some space and it resumes by itself";
         let row = SessionRow {
-            flags: vec!["no_room".to_owned()],
+            flags: vec!["disk_full".to_owned()],
             reason: Some(full.to_owned()),
             ..session("x", "working")
         };
@@ -503,13 +503,13 @@ pub(crate) mod tests {
         assert_eq!(progress_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
         let mut verifying = SessionRow { terminal: false, ..failed() };
         (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
-        let owed = CheckRow { result: "owed".to_owned(), ..verifying.checks[0].clone() };
+        let owed = CheckRow { result: "pending".to_owned(), ..verifying.checks[0].clone() };
         verifying.checks.push(owed);
         let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
         assert_eq!(progress_line(Paint::OFF, &verifying), words);
         let setup = provost_api::SetupRow {
             command: "make\tdeps".to_owned(),
-            result: "owed".to_owned(),
+            result: "pending".to_owned(),
             detail: None,
             output: "checks/x".to_owned(),
         };

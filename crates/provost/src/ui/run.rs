@@ -55,7 +55,7 @@ pub(crate) fn run_lines(
             (Tone::Plain, clip(&escape_line(&row.name), at_most(NAME_WIDTH))),
             (tone, state),
             (Tone::Plain, stage(row)),
-            (if row.proved { Tone::Good } else { Tone::Plain }, checks),
+            (if row.verified { Tone::Good } else { Tone::Plain }, checks),
             (Tone::Dim, age(now_ms, row.since)),
             (Tone::Plain, clip(&escape_line(&row.goal), at_most(LINE_WIDTH))),
         ]);
@@ -286,7 +286,7 @@ fn show_finding(card: &mut DetailView, finding: &FindingRow) {
 
 fn show_landing(card: &mut DetailView, row: &RunRow) {
     if let Some(commit) = &row.commit {
-        let proved = if row.proved { ", every check passed on its tree" } else { "" };
+        let proved = if row.verified { ", every check passed on its tree" } else { "" };
         let commit = commit.get(..12).unwrap_or(commit);
         card.label("commit", &format!("{}{proved}", escape_line(commit)));
     }
@@ -309,7 +309,7 @@ fn show_landing(card: &mut DetailView, row: &RunRow) {
             card.label("left out", &text);
         }
     }
-    for remark in &row.landing.remarks {
+    for remark in &row.landing.unaddressed_comments {
         card.label("not addressed", &escape_line(remark));
     }
 }
@@ -364,7 +364,7 @@ pub(crate) mod tests {
             detail: None,
             shortage: None,
             stage: "work".to_owned(),
-            leg: 1,
+            attempt: 1,
             sessions: vec![session],
             requests: Vec::new(),
             decisions: Vec::new(),
@@ -376,7 +376,7 @@ pub(crate) mod tests {
             checks: Vec::new(),
             tree: None,
             commit: None,
-            proved: false,
+            verified: false,
             landing: LandingRow {
                 mode: "branch".to_owned(),
                 done: false,
@@ -434,7 +434,7 @@ pub(crate) mod tests {
             findings: vec![finding],
             checks: vec![check],
             commit: Some("a836f17cde28ba966e4aab541970509cc792444e".to_owned()),
-            proved: true,
+            verified: true,
             landing: LandingRow {
                 mode: "branch".to_owned(),
                 done: true,

@@ -392,7 +392,7 @@ pub(crate) fn message_lines(
     ];
     let mut table = Table::new(&head).with_optional(&["AGE", "KIND", "CHANNEL"]);
     for row in rows {
-        let tone = match row.standing.as_str() {
+        let tone = match row.status.as_str() {
             "dead" | "expired" => Tone::Bad,
             "acknowledged" => Tone::Good,
             "cancelled" => Tone::Dim,
@@ -404,7 +404,7 @@ pub(crate) fn message_lines(
         };
         table.row([
             (Tone::Bold, row.no.to_string()),
-            (tone, escape_line(&row.standing)),
+            (tone, escape_line(&row.status)),
             (Tone::Plain, escape_line(&row.kind)),
             (Tone::Plain, escape_line(&row.from)),
             (Tone::Plain, escape_line(&row.channel)),
@@ -422,7 +422,7 @@ pub(crate) fn message_lines(
 fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
     let iteration = row.iteration.map(|no| format!("starts iteration {no}"));
     let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
-    let waits = if row.standing == "stored" { row.expires_at } else { None };
+    let waits = if row.status == "stored" { row.expires_at } else { None };
     let expires = waits.map(|at| format!("expires in {}", age(at, now_ms)));
     let terms = [iteration, priority.cloned(), expires].into_iter().flatten();
     let terms = terms.collect::<Vec<_>>().join(", ");
@@ -431,7 +431,7 @@ fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
 
 /// Describes the new status of a changed message.
 pub(crate) fn message_change_line(task: &TeamHeadRow, message: &TeamMessageRow) -> String {
-    let (to, standing) = (escape_line(&message.to), escape_line(&message.standing));
+    let (to, standing) = (escape_line(&message.to), escape_line(&message.status));
     format!("message {} for {to} of {} is {standing}", message.no, escape_line(&task.name))
 }
 
@@ -446,7 +446,7 @@ pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> V
     {
         return vec![format!("criterion {}", describe_criterion(paint, &row))];
     }
-    if let Some(order) = reply.get("told") {
+    if let Some(order) = reply.get("ordered") {
         let text = |field: &str| escape_line(order[field].as_str().unwrap_or_default());
         return vec![format!("asked {} of {name} to {}", text("member"), text("what"))];
     }

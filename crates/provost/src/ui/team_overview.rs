@@ -7,7 +7,7 @@ use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 /// Shows everything needed to decide the next step. Missing parts are left out.
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
     let mut card = DetailView::new(paint, screen, 0);
-    let task = &cycle["task"];
+    let task = &cycle["team"];
     let audited = if task["being_audited"] == true { ", being audited" } else { "" };
     let name = paint.paint(Tone::Bold, &clean_text(&task["name"]));
     card.line(&format!("{name} · {}{audited}", clean_text(&task["state"])));
@@ -20,8 +20,8 @@ pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<
         show_member(&mut card, paint, one);
     }
     let criteria = &cycle["criteria"];
-    if criteria["in_all"] != 0 {
-        let counts = format!("{} open, of {}", criteria["open"], criteria["in_all"]);
+    if criteria["total"] != 0 {
+        let counts = format!("{} open, of {}", criteria["open"], criteria["total"]);
         card.label("criteria", &counts);
     }
     for one in rows(&criteria["shown"]) {
@@ -46,7 +46,7 @@ pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<
         card.label("loop", &format!("{at} · {}", clean_text(&looped["recommendation"])));
     }
     show_budget(&mut card, &cycle["budget"]);
-    for one in rows(&cycle["checks_that_run"]) {
+    for one in rows(&cycle["running_checks"]) {
         card.text(
             "checking",
             &format!("`{}` for {}", clean_text(&one["command"]), clean_text(&one["for"])),
@@ -80,7 +80,7 @@ fn show_member(card: &mut DetailView, paint: Paint, row: &Value) {
         parts.push(format!("{} turns, {} tokens", row["turns"], row["tokens"]));
     }
     card.label("member", &parts.join(" · "));
-    for asked in rows(&row["asks_a_person"]) {
+    for asked in rows(&row["open_requests"]) {
         card.text("asks", &clean_text(asked));
     }
     if let Some(says) = row["says"].as_str() {
@@ -115,11 +115,11 @@ fn describe_usage(of: &Value, word: &str) -> String {
 fn show_news(card: &mut DetailView, row: &Value) {
     let Some(seq) = row["seq"].as_u64() else { return };
     let since = match row["since"].as_u64() {
-        Some(since) => format!("{} events since {since}", row["in_all"]),
-        None => format!("{} events in all", row["in_all"]),
+        Some(since) => format!("{} events since {since}", row["total"]),
+        None => format!("{} events in all", row["total"]),
     };
     card.label("new", &format!("{since}; continue with --since {seq}"));
-    for one in rows(&row["shown"]) {
+    for one in rows(&row["events"]) {
         card.text(
             "event",
             &format!("{} {}: {}", one["seq"], clean_text(&one["by"]), clean_text(&one["what"])),
@@ -128,14 +128,14 @@ fn show_news(card: &mut DetailView, row: &Value) {
 }
 
 fn show_messages(card: &mut DetailView, row: &Value) {
-    let (own, operator) = (&row["wait_for_you"], &row["wait_for_the_operator"]);
+    let (own, operator) = (&row["waiting_for_you"], &row["waiting_for_operator"]);
     card.label("messages", &format!("{own} wait for you, {operator} for the operator"));
     for one in rows(&row["newest"]) {
         let (from, to) = (clean_text(&one["from"]), clean_text(&one["to"]));
         let said = clean_text(&one["text"]);
         card.text(
             "message",
-            &format!("{} {from} → {to}, {}: {said}", one["no"], clean_text(&one["standing"])),
+            &format!("{} {from} → {to}, {}: {said}", one["no"], clean_text(&one["status"])),
         );
     }
 }

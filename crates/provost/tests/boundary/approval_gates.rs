@@ -396,7 +396,7 @@ fn f5_g2_only_agent_check_completes_not_succeeds() {
     let Some(planned) = PlannerEnv::new(&[plan_json(&["test -s one"])], rules) else { return };
     let id = planned.open_run(&[]);
     let row = planned.env.home.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&json!("completed"), &json!(false)), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&json!("completed"), &json!(false)), "{row:#}");
     planned.model.assert_all_as_scripted();
 }
 
@@ -430,7 +430,7 @@ fn f5_m2_no_check_flag_skips_plan_checks() {
     let Some(planned) = PlannerEnv::new(&[plan_json(&["test -s one"])], "") else { return };
     let id = planned.open_run(&["--no-check"]);
     let row = planned.env.home.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&json!("completed"), &json!(false)), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&json!("completed"), &json!(false)), "{row:#}");
     assert_eq!(row["checks"], json!([]), "{row:#}");
     planned.model.assert_all_as_scripted();
 }
@@ -463,7 +463,7 @@ fn post_request(kind: &str, channel: &str) -> String {
     let body = json!({"command": {"post": message}}).to_string();
     let length = body.len();
     format!(
-        "POST /v1/tasks/limits/do HTTP/1.1\r\nhost: provost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST /v1/teams/limits/do HTTP/1.1\r\nhost: provost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
 
@@ -525,7 +525,7 @@ fn f5_g2_member_command_needs_consent() {
     let refused = act(&["team", "prove", "--criterion", "1"]);
     assert!(refused.assert_code(4).stdout.contains("has not approved"), "{refused:#?}");
     let shown = home.provost(&["team", "show", "limits", "--json"]).ok().json();
-    assert_eq!(shown["task"]["awaits_consent"], json!([check]), "{shown:#}");
+    assert_eq!(shown["team"]["awaits_consent"], json!([check]), "{shown:#}");
     assert!(!Path::new(&escaped).exists(), "a member's command ran without consent");
     home.provost(&["approve", "limits"]).ok();
     act(&["team", "prove", "--criterion", "1"]).ok();

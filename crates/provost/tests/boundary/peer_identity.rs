@@ -516,7 +516,7 @@ fn f2_16_launch_cannot_read_as_another_member() {
     let other = stage.spawn_scenario(HANGS, &[]);
     let get = |query: &str| {
         format!(
-            "perl {} get {} '/v1/tasks/limits/cycle?as=hand{query}' >> said",
+            "perl {} get {} '/v1/teams/limits/cycle?as=hand{query}' >> said",
             write_client(&stage),
             daemon_socket(&stage)
         )
@@ -659,7 +659,7 @@ fn f2_20_reads_are_refused_to_other_users() {
     chown_all(stage.root(), UNPRIVILEGED_UID);
     provost_unprivileged(&stage, &["ls"]).ok();
     for path in
-        ["/v1/daemon", "/v1/sessions", "/v1/events", "/v1/runs", "/v1/tasks", "/v1/search?q=a"]
+        ["/v1/daemon", "/v1/sessions", "/v1/events", "/v1/runs", "/v1/teams", "/v1/search?q=a"]
     {
         let mut socket = UnixStream::connect(daemon_socket(&stage)).unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n\r\n");

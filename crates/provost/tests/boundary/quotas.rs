@@ -196,7 +196,7 @@ fn f2_15_event_response_has_byte_limit() {
     loop {
         let page = get_json(&home, &format!("/v1/events?limit=100000&since={since}"));
         let rows = page["events"].as_array().unwrap();
-        facts += rows.iter().filter(|row| row["kind"] == "fact.told").count();
+        facts += rows.iter().filter(|row| row["kind"] == "fact.reported").count();
         since = page["last"].as_u64().unwrap();
         answers += 1;
         if page["more"] == false {
@@ -218,7 +218,7 @@ for (1..9) {
     socket(my $one, AF_UNIX, SOCK_STREAM, 0) or die;
     connect($one, pack_sockaddr_un($ARGV[0])) or die;
     $SIG{PIPE} = 'IGNORE';
-    my $head = "POST /v1/tasks/none/do HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
+    my $head = "POST /v1/teams/none/do HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
     syswrite($one, $head . "content-length: " . length($body) . "\r\nconnection: close\r\n\r\n");
     my $sent = 0;
     while ($sent < length $body) {

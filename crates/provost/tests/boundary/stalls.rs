@@ -290,7 +290,7 @@ fn f2_15_stream_reports_over_budget_are_refused() {
     home.wait_state(&id, |row| {
         row["flags"].as_array().is_some_and(|flags| flags.contains(&"reports_refused".into()))
     });
-    let facts = home.events_of(&id, "fact.told").len();
+    let facts = home.events_of(&id, "fact.reported").len();
     assert_eq!(facts, (8 << 20) / 100_000, "what fits into 8 MiB is recorded");
     assert_eq!(home.events_of(&id, "reports.refused").len(), 1);
     fs::write(&stop, "").unwrap();

@@ -357,7 +357,7 @@ fn f2_18_stranger_comment_does_not_reach_agent() {
         row["landing"]["pull_request"]["checks"] == "pending"
             && row["sessions"][0]["attempt"].as_u64() != Some(1)
     });
-    let steps = forge.home.events_of(&id, "run.land_step_taken");
+    let steps = forge.home.events_of(&id, "run.land_step_added");
     let steps = serde_json::to_string(&steps).unwrap();
     assert!(steps.contains("Say more."), "{steps}");
     assert!(!steps.contains("deploy key") && !steps.contains("my script"), "{steps}");

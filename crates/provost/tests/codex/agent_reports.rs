@@ -31,7 +31,7 @@ fn tools_report_claim_progress_and_question() {
             "{which:?}: {row:#}"
         );
         assert!(row["facts"][0]["value"].as_str().unwrap().contains("a deep blue"), "{row:#}");
-        assert!(stage.events_of(&id, "result.asked").is_empty(), "it has claimed already");
+        assert!(stage.events_of(&id, "result.requested").is_empty(), "it has claimed already");
         stage.model.assert_all_as_scripted();
     }
 }
@@ -80,7 +80,7 @@ fn report_command_in_sandbox_counts_before_turn_end() {
             output.contains("\"dropped\""),
             "the socket cannot be reached from there: {output}"
         );
-        assert!(stage.events_of(&id, "result.asked").is_empty());
+        assert!(stage.events_of(&id, "result.requested").is_empty());
         stage.model.assert_all_as_scripted();
     }
 }

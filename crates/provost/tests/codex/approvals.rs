@@ -166,7 +166,7 @@ sed -u 's/"decision":"{sent}"/"decision":"{other}"/' | "$REAL" "$@""#
         let ran = if answer == "deny" { "hello\n" } else { "" };
         assert_eq!(read_outside(&stage), ran, "{answer}");
         let flags = row["flags"].as_array().unwrap();
-        assert!(flags.contains(&json!("settled_otherwise")), "{answer}: {row:#}");
+        assert!(flags.contains(&json!("answer_overridden")), "{answer}: {row:#}");
         let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(

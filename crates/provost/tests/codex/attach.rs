@@ -97,15 +97,15 @@ fn f1_s1_turn_interrupted_on_screen_waits_for_user() {
     screen.wait_for_text("detached; its turn was interrupted, and it waits for you");
     stage.home.wait_state(&id, |row| row["flags"].to_string().contains("interrupted"));
     eventually("no viewer is left", || {
-        let left = stage.home.events_of(&id, "people.attached");
-        left.iter().any(|event| event["data"]["people"] == 0).then_some(())
+        let left = stage.home.events_of(&id, "viewers.changed");
+        left.iter().any(|event| event["data"]["viewers"] == 0).then_some(())
     });
     // Another daemon applies the same rule.
     stage.home.daemon().kill();
     let row = stage.home.status(&id);
     assert_eq!((&row["state"], &row["sealed"]), (&json!("idle"), &json!(false)), "{row:#}");
     assert!(row["reason"].as_str().unwrap().contains("it waits for you"), "{row:#}");
-    assert_eq!(stage.home.events_of(&id, "result.asked"), Vec::<serde_json::Value>::new());
+    assert_eq!(stage.home.events_of(&id, "result.requested"), Vec::<serde_json::Value>::new());
     let listed = stage.home.provost(&["ls"]).ok().stdout.clone();
     assert!(listed.contains("interrupted") && listed.contains("it waits for you"), "{listed}");
     let shown = stage.home.provost(&["status", &id]);

@@ -74,7 +74,7 @@ fn d09_compacts_between_turns_and_reports_context() {
     assert_eq!((&row["state"], &row["turns"]), (&json!("completed"), &json!(2)), "{row:#}");
     assert_eq!(stage.events_of(&id, "context.compacted").len(), 1);
     assert_eq!(count_compactions(&stage), 1);
-    let context = &stage.events_of(&id, "context.told")[0]["data"]["context"];
+    let context = &stage.events_of(&id, "context.reported")[0]["data"]["context"];
     assert!(context["window"].as_u64().unwrap() > context["used"].as_u64().unwrap(), "{context}");
 }
 
@@ -100,7 +100,7 @@ fn d09_terminal_compacts_and_rollout_confirms() {
     stage.home.provost(&["compact", &id]).ok();
     let compacted = |row: &Value| {
         let messages = row["messages"].as_array().unwrap();
-        messages.iter().any(|one| one["kind"] == "compact" && one["fate"] == "delivered")
+        messages.iter().any(|one| one["kind"] == "compact" && one["status"] == "delivered")
     };
     stage.home.wait_state(&id, |row| compacted(row) && row["state"] == "idle");
     provost_testkit::harness::eventually("the compaction is recorded", || {

@@ -309,7 +309,7 @@ fn e16_approval_of_dead_asker_is_refused_as_void() {
     let row = stage.wait_sealed(&id);
     assert_eq!((&row["claim_text"], &row["requests"]), (&json!("gave up"), &json!([])), "{row:#}");
     let settled = stage.events_of(&id, "request.settled");
-    assert_eq!((settled.len(), &settled[0]["data"]["fate"]), (1, &json!("void")), "{settled:#?}");
+    assert_eq!((settled.len(), &settled[0]["data"]["status"]), (1, &json!("void")), "{settled:#?}");
     assert!(!stage.repo.path().join("x.txt").exists());
 }
 
@@ -328,7 +328,7 @@ fn e16_codex_exit_voids_open_approval() {
     assert_eq!(row["requests"], json!([]), "{row:#}");
     let settled = stage.events_of(&id, "request.settled");
     assert_eq!(settled.len(), 1, "voided once: {settled:#?}");
-    assert_eq!(settled[0]["data"]["fate"], "void");
+    assert_eq!(settled[0]["data"]["status"], "void");
     let late = stage.home.provost(&["approve", &format!("{id}.q1")]);
     assert!(late.assert_code(4).stderr.contains("no longer open"), "{late:#?}");
     assert!(!stage.repo.path().join("x.txt").exists());

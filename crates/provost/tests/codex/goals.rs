@@ -40,7 +40,7 @@ fn f4_2_goal_turns_count_before_claim() {
     assert_eq!((&row["state"], &row["turns"]), (&json!("succeeded"), &json!(4)), "{row:#}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
     let goals = stage.events_of(&id, "goal.changed");
-    let asked = stage.events_of(&id, "result.asked");
+    let asked = stage.events_of(&id, "result.requested");
     assert_eq!((goals.len(), asked.len()), (2, 1), "{goals:#?} {asked:#?}");
     assert!(asked[0]["seq"].as_u64() > goals[1]["seq"].as_u64(), "{goals:#?} {asked:#?}");
     assert_eq!(stage.events_of(&id, "message.refused"), Vec::<serde_json::Value>::new());
@@ -65,7 +65,7 @@ exec "$REAL" "$@""#,
     let id = stage.spawn(&["Do it."]);
     let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    let owed = stage.events_of(&id, "launch.owed");
+    let owed = stage.events_of(&id, "launch.requested");
     let why: Vec<_> = owed.iter().map(|event| event["data"]["why"].clone()).collect();
     assert_eq!(why, ["first", "retry"], "{owed:#?}");
     stage.model.assert_all_as_scripted();

@@ -45,16 +45,16 @@ fn status_facts(stage: &CodexEnv, id: &str) -> Vec<Value> {
 fn a07_typed_text_is_confirmed_by_rollout() {
     let Some((stage, id)) = hosted_session(TALKS, "Do the first.") else { return };
     stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
-    let row = stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["status"] == "delivered");
     assert!(row["thread"].is_string(), "{row:#}");
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     stage.model.wait_for_hold("door");
-    let row = stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    let row = stage.home.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     assert_eq!(row["state"], "working", "{row:#}");
     // Nothing is typed during a turn: the message stays queued, with the reason.
     stage.home.provost(&["send", &id, "And a third."]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][2]["reason"].is_string());
-    assert_eq!(row["messages"][2]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][2]["status"], "queued", "{row:#}");
     let facts = status_facts(&stage, &id);
     let said = |fact: &str, source: &str| {
         facts.iter().any(|one| one["fact"] == fact && one["source"] == source)
@@ -96,7 +96,7 @@ fn trust_dialog_is_never_typed_into() {
     assert_eq!(stage.home.wait_state(&id, |_| true)["state"], "needs_input");
     stage.home.provost(&["send", &id, "Anything."]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][1]["reason"].is_string());
-    assert_eq!(row["messages"][1]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][1]["status"], "queued", "{row:#}");
     let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
     screen.wait_for_text("Trust this folder?");
     drop(screen);
@@ -170,7 +170,7 @@ fn daemon_crash_loses_no_terminal_turn() {
     stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     stage.model.wait_for_hold("door");
-    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     stage.home.daemon().kill();
     stage.model.release("door");
     let row = stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
@@ -253,7 +253,7 @@ fn external_agent_is_adopted_and_watched_to_its_end() {
     stage.home.wait_state(&id, |row| row["state"] == "idle");
     drop(theirs);
     let row = stage.wait_sealed(&id);
-    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert_eq!(row["state"], "exited_without_claim", "{row:#}");
     let flags = row["flags"].as_array().unwrap();
     assert!(flags.contains(&json!("exit_code_unobserved")), "exit code unknown: {row:#}");
 }

@@ -138,7 +138,7 @@ fn mcp_call_without_daemon_counts_once_later() {
             (&json!("completed"), &json!("meanwhile")),
             "{which:?}: {row:#}"
         );
-        assert_eq!(stage.events_of(&id, "fact.told").len(), 1, "{which:?}");
+        assert_eq!(stage.events_of(&id, "fact.reported").len(), 1, "{which:?}");
         let output = stage.model.requests()[2].request.last_output();
         assert!(output.contains("Noted."), "{which:?}: {output}");
     }

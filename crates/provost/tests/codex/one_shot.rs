@@ -94,7 +94,9 @@ fn once_codex_ended_by_signal_is_not_completed() {
             let row = stage.wait_sealed(&id);
             // After SIGINT the oldest version exits with 0, as if it had succeeded.
             let expected = match (which, signal) {
-                (TestedCodex::Oldest, Signal::INT) => (json!("ended_unclaimed"), json!("exit0")),
+                (TestedCodex::Oldest, Signal::INT) => {
+                    (json!("exited_without_claim"), json!("exit0"))
+                }
                 _ => (json!("failed"), json!("exitN")),
             };
             let ended = (row["state"].clone(), row["process"].clone());

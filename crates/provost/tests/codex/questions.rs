@@ -410,7 +410,7 @@ fn a04_answer_resumes_a_stopped_session() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
     let settled = stage.events_of(&id, "request.settled");
     assert_eq!(settled.len(), 1, "{settled:#?}");
-    assert_eq!(settled[0]["data"]["fate"], "answered");
+    assert_eq!(settled[0]["data"]["status"], "answered");
     stage.model.assert_nothing_unexpected();
 }
 
@@ -428,7 +428,7 @@ fn a04_stop_voids_open_approval() {
     stage.wait_state(&id, |row| row["process"] != "alive");
     let settled = stage.events_of(&id, "request.settled");
     assert_eq!(settled.len(), 1, "{settled:#?}");
-    assert_eq!(settled[0]["data"]["fate"], "void");
+    assert_eq!(settled[0]["data"]["status"], "void");
 }
 
 /// Kills the agent's process, which is the holder's child.
@@ -475,7 +475,7 @@ fn a07_sent_text_reaches_agent_by_protocol() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .any(|m| m["fate"] == "delivered" && m["kind"] != "instruction")
+                .any(|m| m["status"] == "delivered" && m["kind"] != "instruction")
         });
         stage.model.release("door");
         let row = stage.wait_sealed(&id);

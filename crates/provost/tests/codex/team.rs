@@ -10,16 +10,16 @@ const MANAGER: &str = r#"
 when = { prompt = "the manager of" }
 turn = [
   { response = [
-    { items = [{ tool = "provost_task_look", args = {} }] },
-    { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
+    { items = [{ tool = "provost_team_status", args = {} }] },
+    { items = [{ tool = "provost_team_acknowledge", args = { revision = 0 } }] },
     { items = [{ message = "I wait." }] },
   ] },
   { when = "Ready.", response = [
-    { items = [{ tool = "provost_task_send", args = { to = "hand", text = "Write limits.txt.", kind = "instruction" } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "hand", text = "Write limits.txt.", kind = "instruction" } }] },
     { items = [{ message = "I wait for it." }] },
   ] },
   { when = "Written.", response = [
-    { items = [{ tool = "provost_task_finish", args = { because = "limits.txt is written" } }] },
+    { items = [{ tool = "provost_team_finish", args = { because = "limits.txt is written" } }] },
     { items = [{ message = "It is finished." }] },
   ] },
   { repeat = "forever", response = [{ items = [{ message = "I wait." }] }] },
@@ -33,7 +33,7 @@ turn = [
   { response = [{ items = [{ message = "Ready." }] }] },
   { response = [
     { items = [{ shell = "echo 10 > limits.txt" }] },
-    { items = [{ tool = "provost_task_send", args = { to = "boss", text = "It is written.", kind = "report" } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "boss", text = "It is written.", kind = "report" } }] },
     { items = [{ message = "Written." }] },
   ] },
 ]
@@ -54,7 +54,7 @@ fn open_pair(stage: &CodexEnv, flags: &[&str]) -> Value {
         "--json",
     ];
     let opened = stage.provost_in(stage.repo.path(), &[&words, flags].concat());
-    opened.ok().json()["task"].clone()
+    opened.ok().json()["team"].clone()
 }
 
 fn member_session(task: &Value, name: &str) -> String {
@@ -74,7 +74,7 @@ fn manager_and_worker_finish_a_team_with_tools() {
         let id = task["id"].as_str().unwrap().to_owned();
         eventually("the team is done", || {
             let shown = stage.provost(&["team", "show", &id, "--json"]).ok().json();
-            (shown["task"]["state"] == "done").then_some(())
+            (shown["team"]["state"] == "done").then_some(())
         });
         let calls = |id: &str| -> Vec<Value> {
             let all = stage.events_of(id, "tool.answered");
@@ -82,7 +82,7 @@ fn manager_and_worker_finish_a_team_with_tools() {
         };
         assert_eq!((calls(&boss), calls(&hand)), (vec![json!(true); 4], vec![json!(true); 1]));
         for id in [&boss, &hand] {
-            assert!(stage.events_of(id, "result.asked").is_empty(), "{which:?}");
+            assert!(stage.events_of(id, "result.requested").is_empty(), "{which:?}");
             let row = stage.wait_sealed(id);
             assert_eq!(row["state"], "stopped", "{which:?}: {row:#}");
         }
@@ -90,7 +90,7 @@ fn manager_and_worker_finish_a_team_with_tools() {
             stage.provost(&["team", "inbox", "ls", "--all", "-t", &id, "--json"]).ok().json();
         let to = |name: &str| {
             let all = listed["messages"].as_array().unwrap();
-            all.iter().filter(|one| one["to"] == name && one["standing"] == "acknowledged").count()
+            all.iter().filter(|one| one["to"] == name && one["status"] == "acknowledged").count()
         };
         assert_eq!(to("hand"), 1, "{which:?}: {listed:#}");
         let said = listed["messages"].as_array().unwrap().iter().any(|one| {
@@ -107,8 +107,8 @@ fn manager_call_across_daemon_kill_runs_once() {
         [[thread]]
         when = { prompt = "the manager of" }
         turn = [{ response = [
-          { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
-          { items = [{ hold = "door" }, { tool = "provost_task_ask_user", args = { text = "Which limit?" } }] },
+          { items = [{ tool = "provost_team_acknowledge", args = { revision = 0 } }] },
+          { items = [{ hold = "door" }, { tool = "provost_team_ask_user", args = { text = "Which limit?" } }] },
           { items = [{ message = "I wait." }] },
         ] }, { response = [{ items = [{ message = "Seen." }] }] }]
         [[thread]]
@@ -163,7 +163,7 @@ fn late_bound_codex_gets_commands_instead_of_tools() {
         .provost(&["team", "new", "limits", "--goal", "limit how often each caller may call"])
         .ok();
     let bind = ["team", "bind", "limits", "hand", "--role", "worker", "--session", &id, "--json"];
-    let bound = stage.provost(&bind).ok().json()["task"]["members"][0].clone();
+    let bound = stage.provost(&bind).ok().json()["team"]["members"][0].clone();
     let how = &bound["communication"];
     assert_eq!((&how["kind"], &how["receive"]), (&json!("app_server"), &json!("turns")), "{how}");
     assert_eq!((&how["can_push"], &how["acts"]), (&json!(true), &json!("commands")), "{how}");

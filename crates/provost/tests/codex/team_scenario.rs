@@ -19,7 +19,7 @@ fn team_finishes_despite_killed_worker_and_daemon() {
     }
     stage.repo.commit("Begin");
     let words = [dispatch::start_args(), vec!["--json".to_owned()]].concat();
-    let opened = stage.provost_in(stage.repo.path(), &words).ok().json()["task"].clone();
+    let opened = stage.provost_in(stage.repo.path(), &words).ok().json()["team"].clone();
     let id = opened["id"].as_str().unwrap();
     let [boss, hand, mate] = [BOSS, HAND, MATE].map(|name| member_session(&opened, name));
 
@@ -33,7 +33,7 @@ fn team_finishes_despite_killed_worker_and_daemon() {
     assert_eq!(task["awaits_consent"], serde_json::json!([dispatch::PROOF]), "{task:#}");
     stage.provost(&["approve", id]).ok();
     eventually("a mere statement is refused", || {
-        let refused = stage.events_of(id, "task.action_refused");
+        let refused = stage.events_of(id, "team.action_refused");
         refused.iter().any(|event| event["data"]["code"] == "insufficient").then_some(())
     });
 
@@ -87,7 +87,7 @@ fn member_session(task: &Value, name: &str) -> String {
 fn wait_team(stage: &CodexEnv, holds: impl Fn(&Value) -> bool) -> Value {
     eventually("the team has the expected state", || {
         let show = ["team", "show", dispatch::NAME, "--json"];
-        let task = stage.provost(&show).ok().json()["task"].clone();
+        let task = stage.provost(&show).ok().json()["team"].clone();
         if holds(&task) { Ok(task) } else { Err(format!("{task:#}")) }
     })
 }
@@ -99,15 +99,15 @@ fn assert_loop_and_finish(stage: &CodexEnv, id: &str) {
         stage.events_of(id, kind).into_iter().map(|event| event["data"].clone()).collect()
     };
     let begun: Vec<Value> =
-        of("task.loop_advanced").into_iter().map(|e| json!([e["to"], e["consumer"]])).collect();
+        of("team.loop_advanced").into_iter().map(|e| json!([e["to"], e["consumer"]])).collect();
     assert_eq!(begun, [json!([2, HAND]), json!([3, HAND])]);
-    let refused = of("task.continuation_refused");
+    let refused = of("team.continuation_refused");
     let why = json!({"missing_evidence": ["tests"]});
     assert_eq!((refused.len(), &refused[0]["iteration"], &refused[0]["why"]), (1, &json!(3), &why));
-    let unfinished = of("task.finish_refused");
+    let unfinished = of("team.finish_refused");
     assert_eq!(unfinished.len(), 1, "{unfinished:#?}");
     assert_eq!(unfinished[0]["blockers"][0]["blocker"], "open_criterion", "{unfinished:#?}");
-    let messages = [of("task.message_stored"), of("task.news_added")].concat();
+    let messages = [of("team.message_stored"), of("team.news_added")].concat();
     let lost = |data: &&Value| {
         let text = data["text"].as_str().unwrap();
         text.lines().next_back().unwrap().starts_with("its process was lost")

@@ -74,7 +74,7 @@ fn start_conversation(screen: &TmuxScreen<'_>, command: &str) {
 }
 
 fn thread_moves(stage: &CodexEnv, id: &str) -> Vec<(Value, Value)> {
-    let moved = stage.events_of(id, "thread.moved");
+    let moved = stage.events_of(id, "thread.switched");
     moved.iter().map(|e| (e["data"]["from"].clone(), e["data"]["to"].clone())).collect()
 }
 
@@ -99,7 +99,7 @@ fn new_thread_on_hosted_screen_is_followed() {
     drop(screen);
     // Text sent now is typed there, and the rollout of that conversation confirms it.
     stage.home.provost(&["send", &id, "Go on."]).ok();
-    stage.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    stage.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 3);
     let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
     start_conversation(&screen, "/new");
@@ -186,7 +186,7 @@ fn approval_waits_until_viewer_detaches() {
     let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
     let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);
     screen.wait_for_text("Press enter to confirm");
-    stage.wait_state(&id, |_| !stage.events_of(&id, "people.attached").is_empty());
+    stage.wait_state(&id, |_| !stage.events_of(&id, "viewers.changed").is_empty());
     stage.home.provost(&["approve", &request]).ok();
     let row = stage.wait_state(&id, |row| row["messages"][1]["reason"].is_string());
     assert_eq!(row["state"], "needs_input", "{row:#}");

@@ -121,7 +121,7 @@ fn wait_at_prompt(home: &TestHome, id: &str) {
     home.wait_state(id, |row| row["state"] == "idle" && row["thread"].is_string());
     wait_sight(home, id, "open");
     eventually("it is at its prompt", || {
-        let shown = home.events_of(id, "signal.hinted");
+        let shown = home.events_of(id, "signal.inferred");
         let last = shown.iter().rev().find(|event| event["data"]["by"] == "screen").cloned();
         let last = last.unwrap_or_default();
         if last["data"]["said"] == "at_prompt" { Ok(()) } else { Err(last.to_string()) }
@@ -132,7 +132,7 @@ fn wait_at_prompt(home: &TestHome, id: &str) {
 fn wait_sight(home: &TestHome, id: &str, sight: &str) {
     eventually(&format!("the pane is {sight}"), || {
         let last = home.events_of(id, "pane.seen").pop().unwrap_or_default();
-        if last["data"]["sight"] == sight { Ok(()) } else { Err(last.to_string()) }
+        if last["data"]["state"] == sight { Ok(()) } else { Err(last.to_string()) }
     });
 }
 
@@ -157,7 +157,7 @@ fn count_inputs(stage: &CodexEnv, wanted: &str) -> usize {
 fn wait_queued(home: &TestHome, id: &str, no: usize, why: &str) {
     let reason = |row: &Value| row["messages"][no]["reason"].as_str().unwrap_or("").to_owned();
     let row = home.wait_state(id, |row| reason(row).contains(why));
-    assert_eq!(row["messages"][no]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][no]["status"], "queued", "{row:#}");
 }
 
 #[test]
@@ -167,16 +167,16 @@ fn a07_text_is_typed_only_at_the_pane_prompt() {
     let id = theirs.adopt();
     stage.home.provost(&["send", &id, "Now the\nsecond."]).ok();
     stage.model.wait_for_hold("door");
-    let row = stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["status"] == "delivered");
     assert_eq!(row["state"], "working", "{row:#}");
     assert_eq!(count_inputs(&stage, "Now the\nsecond."), 1, "it came as one text");
     stage.home.provost(&["send", &id, "And a third."]).ok();
     wait_queued(&stage.home, &id, 1, "in a turn");
     stage.model.release("door");
-    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     theirs.screen.wait_for_text("Third is done.");
     let row = theirs.end(&id);
-    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert_eq!(row["state"], "exited_without_claim", "{row:#}");
     assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row:#}");
 }
 
@@ -190,7 +190,7 @@ fn approval_in_adopted_pane_can_be_given_by_cli() {
     assert_eq!(row["requests"][0]["kind"], "approval", "{row:#}");
     let row = stage.home.wait_state(&id, |row| row["requests"][0]["subject"].is_object());
     let subject = &row["requests"][0]["subject"];
-    let (command, by) = (&subject["command"], &subject["guessed_by"]);
+    let (command, by) = (&subject["command"], &subject["inferred_from"]);
     assert_eq!((command, by), (&json!("echo hi > hi.txt"), &json!("screen")), "{row:#}");
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(shown.contains("command: echo hi > hi.txt (inferred from its screen)"), "{shown}");
@@ -245,12 +245,12 @@ fn a07_nothing_is_typed_into_foreground_shell() {
     rustix::process::kill_process_group(group, rustix::process::Signal::STOP).unwrap();
     stage.home.provost(&["send", &id, "rm -rf everything"]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
-    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
     // The stopped agent left the terminal in raw mode: no echo, and Ctrl-J instead of Enter.
     theirs.screen.tmux(&["send-keys", "-l", "echo this-is-$((6*7))"]);
     theirs.screen.tmux(&["send-keys", "C-j"]);
     theirs.screen.wait_for_text("this-is-42");
-    wait_sight(&stage.home, &id, "taken");
+    wait_sight(&stage.home, &id, "other_program");
     assert!(!theirs.screen.tmux(&["capture-pane", "-p"]).contains("rm -rf"), "typed into a shell");
     theirs.end(&id);
 }
@@ -266,12 +266,12 @@ fn t09_scrolling_or_typing_user_is_not_disturbed() {
     theirs.screen.tmux(&["copy-mode"]);
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     wait_queued(&stage.home, &id, 0, "scrolling back");
-    wait_sight(&stage.home, &id, "browsed");
+    wait_sight(&stage.home, &id, "scrolled_back");
     theirs.screen.tmux(&["resize-window", "-x", "100", "-y", "35"]);
     assert_eq!(theirs.screen.tmux(&["display-message", "-p", "#{pane_in_mode}"]).trim(), "1");
     theirs.screen.tmux(&["send-keys", "-X", "cancel"]);
     stage.model.wait_for_hold("door");
-    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["messages"][0]["status"] == "delivered");
     second.wait_state(&other, |row| row["state"] == "working");
     stage.model.release("door");
     stage.home.wait_state(&id, |row| row["state"] == "idle");
@@ -282,7 +282,7 @@ fn t09_scrolling_or_typing_user_is_not_disturbed() {
     stage.home.provost(&["send", &id, "And a third."]).ok();
     wait_queued(&stage.home, &id, 1, "begun to write");
     theirs.screen.tmux(&["send-keys", "C-u"]);
-    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     assert_eq!(
         (count_inputs(&stage, "And a third."), count_inputs(&stage, "half a thought")),
         (1, 0)
@@ -306,7 +306,7 @@ fn crash_while_typing_types_nothing_again() {
     theirs.type_line("Now the second.");
     stage.model.wait_for_hold("door");
     stage.model.release("door");
-    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "undeliverable");
+    stage.home.wait_state(&id, |row| row["messages"][0]["status"] == "undeliverable");
     assert_eq!(count_inputs(&stage, "Never typed."), 0);
     theirs.end(&id);
 }
@@ -321,7 +321,7 @@ fn crash_after_typing_finds_confirmation() {
     let mut daemon = stage.home.daemon().start(Some(&crash));
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     daemon.wait().unwrap();
-    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.home.wait_state(&id, |row| row["messages"][0]["status"] == "delivered");
     stage.model.wait_for_hold("door");
     assert_eq!(count_inputs(&stage, "Now the second."), 1);
     stage.model.release("door");
@@ -382,12 +382,12 @@ fn codex_adopted_before_first_prompt_is_followed() {
     let id = adopted["id"].as_str().unwrap().to_owned();
     assert!(adopted["warnings"].to_string().contains("first prompt"), "{adopted:#}");
     let row = stage.home.wait_state(&id, |row| row["process"] == "alive");
-    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unobservable")), "{row:#}");
     stage.home.provost(&["send", &id, "Do the first."]).ok();
     let row = stage.home.wait_state(&id, |row| {
-        row["messages"][0]["fate"] == "delivered" && row["state"] == "idle" && row["turns"] == 1
+        row["messages"][0]["status"] == "delivered" && row["state"] == "idle" && row["turns"] == 1
     });
-    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unobservable")), "{row:#}");
     let thread = row["thread"].as_str().unwrap().to_owned();
     theirs.type_line("Now the second.");
     stage.model.wait_for_hold("door");
@@ -411,7 +411,7 @@ fn interrupt_and_compact_work_in_a_pane() {
     theirs.screen.wait_for_text("Third is done.");
     let delivered = |row: &Value| {
         let messages = row["messages"].as_array().unwrap();
-        !messages.is_empty() && messages.iter().all(|one| one["fate"] == "delivered")
+        !messages.is_empty() && messages.iter().all(|one| one["status"] == "delivered")
     };
     stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");
     let ends = stage.home.events_of(&id, "turn.ended");

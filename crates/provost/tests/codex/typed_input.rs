@@ -62,7 +62,7 @@ fn send(stage: &CodexEnv, id: &str, text: &str) -> ProgramOutput {
 }
 
 fn fate(row: &Value, no: usize) -> &str {
-    row["messages"][no]["fate"].as_str().unwrap_or_default()
+    row["messages"][no]["status"].as_str().unwrap_or_default()
 }
 
 /// Waits until a message is queued for this reason.
@@ -78,8 +78,8 @@ fn wait_queued(stage: &CodexEnv, id: &str, no: usize, why: &str) {
 #[track_caller]
 fn wait_viewers(stage: &CodexEnv, id: &str, people: u32) {
     eventually(&format!("{people} at the screen"), || {
-        let last = stage.events_of(id, "people.attached").pop().unwrap_or_default();
-        if last["data"]["people"] == people { Ok(()) } else { Err(last.to_string()) }
+        let last = stage.events_of(id, "viewers.changed").pop().unwrap_or_default();
+        if last["data"]["viewers"] == people { Ok(()) } else { Err(last.to_string()) }
     });
 }
 
@@ -201,7 +201,7 @@ fn tmux_session_is_typed_into_unless_viewed() {
     send(&stage, &id, "Now the second.").ok();
     stage.home.wait_state(&id, |row| fate(row, 1) == "delivered" && row["turns"] == 2);
     stage.home.wait_state(&id, |row| row["state"] == "idle");
-    assert_eq!(stage.events_of(&id, "people.attached").len(), 0, "the window is not a viewer");
+    assert_eq!(stage.events_of(&id, "viewers.changed").len(), 0, "the window is not a viewer");
     // Closing the terminal detaches as well.
     let screen = TmuxScreen::run_provost(&stage, &["attach", "--tmux", &id]);
     wait_viewers(&stage, &id, 1);

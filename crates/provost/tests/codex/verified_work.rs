@@ -29,7 +29,7 @@ fn r16_shell_work_counts_and_result_is_asked_once() {
         let row = stage.wait_sealed(&id);
         assert_eq!(row["state"], "succeeded", "{which:?}: {row:#}");
         assert_eq!(row["claim"], "completed");
-        assert_eq!(stage.events_of(&id, "result.asked").len(), 1);
+        assert_eq!(stage.events_of(&id, "result.requested").len(), 1);
         assert_eq!(row["usage"]["input"], 350, "e24: what each call used, not the thread's total");
         assert_eq!(row["turns"], 2);
         assert!(row["thread"].is_string(), "e21");

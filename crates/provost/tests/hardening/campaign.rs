@@ -113,7 +113,17 @@ fn drain(operator: &mut CampaignOperator, saboteur: &mut FaultInjector) {
             .into_iter()
             .filter(|hook| operator.count("hooks", hook) == 0)
             .collect();
-        if missing.is_empty() { Ok(()) } else { Err(missing) }
+        let rows = operator.rows();
+        let hooks = |hook: &String| {
+            let id = hook.split(' ').next().unwrap_or_default();
+            let row = rows.get(id).map(|row| row["hooks"].to_string());
+            format!("{hook}: {}", row.unwrap_or_default())
+        };
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(missing.iter().map(hooks).collect::<Vec<_>>().join("\n"))
+        }
     });
 }
 

@@ -142,7 +142,10 @@ exit = 0
     wait_sealed(&home, &id);
     let recorded = crate::kit::ledger_records(&home);
     let count = |kind: &str| recorded.iter().filter(|record| record["kind"] == kind).count();
-    assert_eq!((count("turn.started"), count("progress.told"), count("output.lost")), (1, 1, 1));
+    assert_eq!(
+        (count("turn.started"), count("progress.reported"), count("output.lost")),
+        (1, 1, 1)
+    );
     crate::kit::assert_ledger_verified(&home);
 }
 

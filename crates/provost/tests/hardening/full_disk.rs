@@ -50,8 +50,8 @@ fn full_disk_blocks_agent_and_loses_nothing() {
     let events = events["events"].as_array().cloned().unwrap_or_default();
     let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
     assert_eq!(count("output.at_limit"), 0, "{events:#?}");
-    assert!(count("output.no_room") > 0, "{events:#?}");
-    assert_eq!(count("output.no_room"), count("output.flows"), "{events:#?}");
+    assert!(count("output.disk_full") > 0, "{events:#?}");
+    assert_eq!(count("output.disk_full"), count("output.resumed"), "{events:#?}");
     let logs = disk.provost(&["logs", &id, "--raw"]);
     assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "no output is lost");
     disk.provost(&["ledger", "verify", "--json"]).ok();

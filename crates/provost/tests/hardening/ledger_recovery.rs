@@ -273,7 +273,7 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     assert!(lines.lines().last().is_some_and(|line| line.contains("third")), "{lines}");
     wait_file(&home.path().join("launches").join(format!("{id}.l2")));
     let launched =
-        ledger_records(&home).iter().filter(|record| record["kind"] == "launch.owed").count();
+        ledger_records(&home).iter().filter(|record| record["kind"] == "launch.requested").count();
     assert_eq!(launched, 2, "the lost one is not among them");
     home.provost(&["stop", &id]).ok();
     assert_ledger_verified(&home);

@@ -114,7 +114,7 @@ fn report_without_daemon_goes_to_drop_box() {
     fs::set_permissions(world.home(), fs::Permissions::from_mode(0o700)).unwrap();
     let ran = world.run_with(&["report", "completed", "--key", "k/1", "--json"], &variables);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.json()["standing"], "recorded");
+    assert_eq!(ran.json()["status"], "recorded");
     let dropped = fs::read_to_string(ran.json()["dropped"].as_str().unwrap()).unwrap();
     let report: serde_json::Value = serde_json::from_str(&dropped).unwrap();
     assert_eq!((&report["claim"], &report["launch"]), (&"completed".into(), &launch.into()));

@@ -17,7 +17,7 @@ checks = ["false"]
 enabled = true
 setup = "false"
 [hooks]
-session.ended_unclaimed = "touch hook-ran"
+session.exited_without_claim = "touch hook-ran"
 [agents.plain]
 driver = "command"
 command = ["true"]
@@ -34,7 +34,7 @@ checks = []
 enabled = false
 setup = false
 [hooks]
-session.ended_unclaimed = false
+session.exited_without_claim = false
 "#;
 
 const KEYS: [&str; 7] = [
@@ -44,7 +44,7 @@ const KEYS: [&str; 7] = [
     "verify.checks",
     "worktree.enabled",
     "worktree.setup",
-    "hooks.session.ended_unclaimed",
+    "hooks.session.exited_without_claim",
 ];
 
 #[test]
@@ -64,13 +64,13 @@ fn r12_project_off_beats_user_on() {
     }
     let id = stage.spawn_in(repo.path(), &["--agent", "plain"]);
     let row = stage.wait_sealed(&id);
-    assert_eq!(row["state"], "ended_unclaimed", "exit 0 was taken for a claim");
+    assert_eq!(row["state"], "exited_without_claim", "exit 0 was taken for a claim");
     assert_eq!((&row["worktree"], &row["checks"]), (&Value::Null, &json!([])));
     let spec = stage.spec(&id);
     assert_eq!((&spec["bounds"]["time_limit_ms"], &spec["hooks"]), (&Value::Null, &json!({})));
     assert_eq!(
         (&spec["exit0"], &spec["empty_diff"], &spec["setup"]),
-        (&json!("says_nothing"), &json!("refused"), &Value::Null)
+        (&json!("not_a_claim"), &json!("refused"), &Value::Null)
     );
     assert!(!repo.path().join("hook-ran").exists());
 }

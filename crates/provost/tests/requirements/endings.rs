@@ -43,12 +43,12 @@ fn assert_immediate_outcome(stage: &TestEnv, id: &str) {
     let needed = [
         "session.opened",
         "work.prepared",
-        "launch.owed",
+        "launch.requested",
         "launch.started",
         "claim.made",
         "process.ended",
         "stream.closed",
-        "tree.gone",
+        "process_tree.reaped",
         "attempt.sealed",
     ];
     assert!(kinds.is_subset(&BTreeSet::from(needed)), "{kinds:?}");
@@ -117,7 +117,7 @@ fn a02_five_endings_have_distinct_records() {
     assert_eq!(
         lines,
         [
-            "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null []",
+            "exit0_silent exited_without_claim null true none exit0 code=0 signal=null []",
             "exit1_silent failed \"crash\" true none exitN code=1 signal=null []",
             "completed_exit0 completed null true completed exit0 code=0 signal=null [\"unverified\"]",
             "needs_input_exit0 needs_input null false needs_input exit0 code=0 signal=null []",

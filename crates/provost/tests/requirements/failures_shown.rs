@@ -8,7 +8,7 @@ use crate::kit::TestEnv;
 fn wait_hook_end(stage: &TestEnv, id: &str) -> Value {
     eventually("the end of the hook", || {
         let row = stage.status(id);
-        let ended = row["hooks"].as_array()?.iter().any(|hook| hook["result"] != "owed");
+        let ended = row["hooks"].as_array()?.iter().any(|hook| hook["result"] != "pending");
         ended.then_some(row)
     })
 }
@@ -118,7 +118,10 @@ fn lost_output_is_reported_not_silence() {
         for what in whats {
             let gone = home.provost(&[&["logs", &id], what].concat());
             assert_eq!(gone.assert_code(3).stdout, "", "{gone:?}");
-            assert!(gone.stderr.contains("is missing: it was removed, by `provost gc`"), "{gone:?}");
+            assert!(
+                gone.stderr.contains("is missing: it was removed, by `provost gc`"),
+                "{gone:?}"
+            );
         }
         let error = home.provost(&["logs", &id, "--json"]).assert_code(3).json();
         assert_eq!(error["error"]["code"], "not_found", "{error}");

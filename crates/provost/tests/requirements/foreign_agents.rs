@@ -158,7 +158,7 @@ fn agent_without_rollout_shows_turns_unseen() {
     let id = adopt(&stage, agent.pid());
     let row = stage.wait_state(&id, |row| row["process"] == "alive");
     assert_eq!(row["activity"], "unknown", "{row:#}");
-    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unobservable")), "{row:#}");
     for shown in [&["ls"][..], &["status", &id], &["status", &id, "--why"]] {
         let output = stage.home.provost(shown).ok().stdout.clone();
         assert!(output.contains("turns unseen") && !output.contains("idle"), "{shown:?}: {output}");
@@ -175,6 +175,6 @@ fn agent_without_rollout_shows_turns_unseen() {
     );
     drop(agent);
     let row = stage.wait_sealed(&id);
-    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
-    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    assert_eq!(row["state"], "exited_without_claim", "{row:#}");
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unobservable")), "{row:#}");
 }

@@ -66,7 +66,7 @@ fn wrap_tmux(stage: &mut TestEnv, script: &str) {
 
 fn newest_message(row: &Value) -> (&str, &str) {
     let message = &row["messages"][0];
-    (message["fate"].as_str().unwrap_or_default(), message["reason"].as_str().unwrap_or_default())
+    (message["status"].as_str().unwrap_or_default(), message["reason"].as_str().unwrap_or_default())
 }
 
 #[test]
@@ -100,7 +100,7 @@ esac
     assert_eq!(theirs.tmux(&["list-buffers"]), "", "the text is left nowhere");
     let typed = stage.home.events_of(&id, "message.typed");
     let nowhere =
-        |event: &Value| event["data"]["way"] == "typing" || event["data"]["way"] == "untyped";
+        |event: &Value| event["data"]["state"] == "typing" || event["data"]["state"] == "untyped";
     assert!(!typed.is_empty() && typed.iter().all(nowhere), "{typed:#?}");
 }
 

@@ -35,7 +35,10 @@ fn launch_without_dir_lasts_until_processes_end() {
         assert!(row["sealed"] == false || !is_running(agent), "sealed while {agent} runs: {row}");
         row["sealed"] == true
     });
-    assert_eq!((&row["state"], &row["process"]), (&json!("ended_unclaimed"), &json!("unknown")));
+    assert_eq!(
+        (&row["state"], &row["process"]),
+        (&json!("exited_without_claim"), &json!("unknown"))
+    );
     assert!(flags(&row).contains(&json!("exit_code_unobserved")), "{row}");
     assert_eq!(row["launches"].as_array().unwrap().len(), 1, "nothing was started twice");
 }
@@ -53,7 +56,7 @@ fn launch_without_dir_can_be_cancelled() {
     if cancelled.code() == Some(0) {
         assert_eq!(row["state"], "cancelled", "{row}");
     }
-    assert!(!flags(&row).contains(&json!("not_verified_gone")), "{row}");
+    assert!(!flags(&row).contains(&json!("processes_may_remain")), "{row}");
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn agent_without_launch_dir_is_not_operator() {
     stage.home.daemon().kill();
     let row = stage.wait_sealed(&id);
     assert!(!is_running(agent), "sealed while {agent} runs: {row}");
-    assert_eq!((&row["state"], &row["resolution"]), (&json!("ended_unclaimed"), &Value::Null));
+    assert_eq!((&row["state"], &row["resolution"]), (&json!("exited_without_claim"), &Value::Null));
 }
 
 #[test]
@@ -103,7 +106,10 @@ fn forged_exit_beside_stopped_holder_is_ignored() {
     signal(agent, Signal::KILL);
     forge_exit_record(&dir);
     let row = stage.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["process"]), (&json!("ended_unclaimed"), &json!("unknown")));
+    assert_eq!(
+        (&row["state"], &row["process"]),
+        (&json!("exited_without_claim"), &json!("unknown"))
+    );
     assert!(
         !is_running(agent) && !is_running(holder),
         "sealed while {agent} or {holder} runs: {row}"
@@ -130,7 +136,7 @@ fn agent_with_stopped_holder_can_be_cancelled() {
     let cancelled = stage.home.provost(&["cancel", &id]);
     let row = stage.wait_sealed(&id);
     assert!(!is_running(agent), "sealed while {agent} runs: {row}");
-    assert!(!flags(&row).contains(&json!("not_verified_gone")), "{row}");
+    assert!(!flags(&row).contains(&json!("processes_may_remain")), "{row}");
     if cancelled.code() == Some(0) {
         assert_eq!(row["state"], "cancelled", "{row}");
     }

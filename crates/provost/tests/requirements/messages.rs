@@ -76,8 +76,12 @@ fn question_needs_input_and_answer_arrives_once() {
         2,
         "the instruction and the answer"
     );
-    let keys: Vec<_> =
-        row["messages"].as_array().unwrap().iter().map(|message| message["fate"].clone()).collect();
+    let keys: Vec<_> = row["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["status"].clone())
+        .collect();
     assert_eq!(keys, ["delivered", "delivered"]);
 }
 

@@ -55,7 +55,7 @@ fn m19_verdict_is_in_json_and_exit_code() {
     let stage = TestEnv::new();
     let samples = [
         ("completed_exit0", "completed", "completed", 0),
-        ("exit0_silent", "incomplete", "ended_unclaimed", 1),
+        ("exit0_silent", "incomplete", "exited_without_claim", 1),
         ("exit1_silent", "failed", "failed", 1),
         ("working_killed9", "failed", "failed", 1),
         ("needs_input_exit0", "needs_input", "needs_input", 7),
@@ -196,9 +196,9 @@ fn m8_reached_state_is_the_result() {
     };
     compat(&silent, "working", "reached");
     let unclaimed = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
-    let found = monitor_result(&stage, &[&unclaimed, "--until", "ended_unclaimed"], 0);
+    let found = monitor_result(&stage, &[&unclaimed, "--until", "exited_without_claim"], 0);
     assert_eq!((&found["result"], &found["reached"]), (&json!("reached"), &json!(true)));
-    compat(&unclaimed, "ended_unclaimed", "reached");
+    compat(&unclaimed, "exited_without_claim", "reached");
     let behind = stage.spawn_scenario(&leaves_sprint("review"), &[]);
     let review = ["--workflow", "review", "--key", "1-2", "--until", "completed"];
     let found = monitor_result(&stage, &[&[&behind[..]], &review[..]].concat(), 1);
@@ -340,12 +340,13 @@ fn m25_unparsed_output_is_not_silence() {
     let stage = TestEnv::new();
     let talks = "[[step]]\nsay = \"here\"\n[[step]]\nwait_file = \"more\"\n[[step]]\nsay = \"again\"\n[[step]]\nhang = true\n";
     let id = stage.spawn_scenario(talks, &[]);
-    let heard = stage.wait_state(&id, |row| row["heard_at"].is_i64())["heard_at"].clone();
+    let heard =
+        stage.wait_state(&id, |row| row["last_activity_at"].is_i64())["last_activity_at"].clone();
     fs::write(stage.home.root().join("more"), "").unwrap();
-    let later = |row: &Value| row["heard_at"].as_i64() > heard.as_i64();
+    let later = |row: &Value| row["last_activity_at"].as_i64() > heard.as_i64();
     stage.wait_state(&id, later);
     let found = monitor_result(&stage, &[&id, "--timeout", "20ms"], 5);
-    assert!(found["facts"]["heard_at"].as_i64() > heard.as_i64(), "{found}");
+    assert!(found["facts"]["last_activity_at"].as_i64() > heard.as_i64(), "{found}");
 }
 
 #[test]

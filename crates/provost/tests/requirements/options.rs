@@ -60,7 +60,7 @@ review = "R {{task}}"
 repair = "M {{task}}"
 resume = "G {{task}}"
 merge = "C {{task}}"
-remarks = "P {{task}}"
+review_comments = "P {{task}}"
 [terminal]
 tmux = true
 [worktree]
@@ -155,7 +155,7 @@ fn session_effect(key: &str) -> Option<(&'static str, Value)> {
         "session.limit_jitter" => ("/bounds/limit_jitter_ms", json!(60)),
         "session.limit_spacing" => ("/bounds/limit_spacing_ms", json!(70)),
         "session.rework" => ("/bounds/rework", json!(7)),
-        "session.exit0_is_done" => ("/exit0", json!("is_done")),
+        "session.exit0_is_done" => ("/exit0", json!("completes")),
         "session.no_change_ok" => ("/empty_diff", json!("accepted")),
         "verify.checks" => ("/checks", json!(["true"])),
         "verify.time_limit" => ("/bounds/check_time_ms", json!(67_000)),
@@ -245,7 +245,7 @@ fn run_effect(key: &str) -> Option<(&'static str, Value)> {
         "prompts.repair" => ("/templates/repair", json!("M {{task}}")),
         "prompts.resume" => ("/templates/resume", json!("G {{task}}")),
         "prompts.merge" => ("/templates/merge", json!("C {{task}}")),
-        "prompts.remarks" => ("/templates/remarks", json!("P {{task}}")),
+        "prompts.review_comments" => ("/templates/review_comments", json!("P {{task}}")),
         "run.pull_every" => ("/pull_every_ms", json!(5_000)),
         "run.pull_checks" => ("/pull_checks_ms", json!(7_000)),
         "run.comments_from" => ("/comments_from", json!("everyone")),
@@ -284,7 +284,7 @@ tokens = "5M"
 tools = ["ruler"]
 evidence.notes = "asserted"
 [policies.mine]
-acts = 9
+actions = 9
 check = false
 rework = 8
 rework_text = "once more"
@@ -292,7 +292,7 @@ accept = true
 nudge_after = "7s"
 nudges = 6
 nudge_text = "go on"
-go_on = false
+continue_loop = false
 finish = false
 "#;
 
@@ -324,11 +324,11 @@ fn e10_loop_and_policy_keys_are_in_the_opened_team() {
         let mut events = events["events"].as_array().unwrap().iter();
         events.find(|event| event["kind"] == kind).unwrap()["data"].clone()
     };
-    let (opened, begun) = (data("task.opened"), data("task.loop_begun"));
+    let (opened, begun) = (data("team.opened"), data("team.loop_begun"));
     let (policy, template) = (&opened["spec"]["policy"], &begun["template"]);
     let expected = json!({
-        "name": "mine", "acts": 9, "check": false, "rework": 8, "rework_text": "once more", "accept": true,
-        "nudge_after_ms": 7000, "nudges": 6, "nudge_text": "go on", "go_on": false, "finish": false,
+        "name": "mine", "actions": 9, "check": false, "rework": 8, "rework_text": "once more", "accept": true,
+        "nudge_after_ms": 7000, "nudges": 6, "nudge_text": "go on", "continue_loop": false, "finish": false,
     });
     assert_eq!(policy, &expected);
     let names: Vec<&str> = template["evidence"]
@@ -529,12 +529,12 @@ fn spawn_flags() -> Vec<SpawnFlag> {
             row["state"] == "completed"
         }),
         flag("--no-exit0-is-done", &["--no-exit0-is-done", "--", "true"], |_, row| {
-            row["state"] == "ended_unclaimed"
+            row["state"] == "exited_without_claim"
         }),
         flag("--no-change-ok", &["--check", "true", "--no-change-ok", "--", "true"], |_, row| {
             row["state"] == "succeeded"
         }),
-        flag("--keep", &["--keep", "--", "true"], |spec, _| spec["afterwards"] == "park"),
+        flag("--keep", &["--keep", "--", "true"], |spec, _| spec["on_finish"] == "park"),
         flag("--time-limit", &["--time-limit", "9s", "--", "true"], |spec, _| {
             spec["bounds"]["time_limit_ms"] == 9_000
         }),
@@ -563,7 +563,7 @@ fn spawn_flags() -> Vec<SpawnFlag> {
             spec["agent"]["settings"]["accept_trust"] == true
         }),
         flag("--once", &["--agent", "codex", "--once", "x"], |spec, _| {
-            spec["agent"]["driver"] == "codex_exec" && spec["exit0"] == "is_done"
+            spec["agent"]["driver"] == "codex_exec" && spec["exit0"] == "completes"
         }),
         flag(
             "--codex-path",

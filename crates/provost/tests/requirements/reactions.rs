@@ -47,7 +47,7 @@ fn reaction_count(stage: &TestEnv, id: &str) -> usize {
 
 fn message_fate(row: &Value, kind: &str) -> Value {
     let messages = row["messages"].as_array().unwrap();
-    messages.iter().find(|one| one["kind"] == kind).map_or(Value::Null, |one| one["fate"].clone())
+    messages.iter().find(|one| one["kind"] == kind).map_or(Value::Null, |one| one["status"].clone())
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn full_context_is_shown_and_compacted() {
     let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["turns"]), (&json!("completed"), &json!(1)));
     assert_eq!(stage.events_of(&id, "context.compacted").len(), 1);
-    assert_eq!(stage.events_of(&id, "context.told")[0]["data"]["context"]["used"], 90);
+    assert_eq!(stage.events_of(&id, "context.reported")[0]["data"]["context"]["used"], 90);
     assert_eq!(row["context"], Value::Null, "its usage since then is unknown");
 }
 

@@ -137,7 +137,7 @@ fn start_of_the_listed_id_is_enough() {
     stage.provost(&["report", "fact", "--branch", "b", "--session", start]).ok();
     let team = ["pair", "Do it.", "--name", "crew", "--pull", "--worker", "hand", "--json"];
     let team = stage.provost(&team).ok().json();
-    let id = team["id"].as_str().or(team["task"]["id"].as_str()).unwrap();
+    let id = team["id"].as_str().or(team["team"]["id"].as_str()).unwrap();
     let team = short_id(id);
     for command in ["status", "events", "replay", "audit"] {
         stage.provost(&[command, &team[..6]]).ok();

@@ -35,19 +35,19 @@ fn a03_report_after_exit_before_seal_is_applied() {
         &format!("{WRITES_CREDENTIALS}\n[[step]]\nexit = 0\n"),
         &["--settle", "1h"],
     );
-    let row = stage.home.wait_state(&id, |row| row["state"] == "ended_unclaimed");
+    let row = stage.home.wait_state(&id, |row| row["state"] == "exited_without_claim");
     assert_eq!((&row["process"], &row["sealed"]), (&json!("exit0"), &json!(false)));
     let who = stage.credentials(1);
     let working = stage.report_as(&who, &["working"]).ok().json();
     assert_eq!(
-        (&working["standing"], &working["state"]),
-        (&json!("recorded"), &json!("ended_unclaimed"))
+        (&working["status"], &working["state"]),
+        (&json!("recorded"), &json!("exited_without_claim"))
     );
     let fact = stage.report_as(&who, &["fact", "--branch", "fix/x"]).ok().json();
-    assert_eq!(fact["standing"], "applied");
+    assert_eq!(fact["status"], "applied");
     let completed = stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
     assert_eq!(
-        (&completed["standing"], &completed["state"]),
+        (&completed["status"], &completed["state"]),
         (&json!("applied"), &json!("completed"))
     );
     let row = stage.status(&id);
@@ -58,14 +58,14 @@ fn a03_report_after_exit_before_seal_is_applied() {
 #[test]
 fn a03_late_report_after_seal_keeps_the_outcome() {
     let stage = TestEnv::new();
-    for (scenario, outcome) in [("exit = 0", "ended_unclaimed"), ("exit = 3", "failed")] {
+    for (scenario, outcome) in [("exit = 0", "exited_without_claim"), ("exit = 3", "failed")] {
         let id =
             stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}\n[[step]]\n{scenario}\n"), &[]);
         let before = stage.wait_sealed(&id);
         assert_eq!(before["state"], outcome);
         let who = LaunchCredentials { launch: format!("{id}.l1"), ..stage.credentials(1) };
         let reply = stage.report_as(&who, &["completed", "--message", "late"]).ok().json();
-        assert_eq!(reply["standing"], "recorded_late", "{reply}");
+        assert_eq!(reply["status"], "recorded_late", "{reply}");
         assert_eq!((&reply["state"], &reply["sealed"]), (&json!(outcome), &json!(true)));
         let offered = reply["next"].to_string();
         assert!(offered.contains("resolve"), "{offered}");
@@ -77,9 +77,9 @@ fn a03_late_report_after_seal_keeps_the_outcome() {
         assert_eq!(after["late_claims"][0]["text"], "late");
         assert!(after["flags"].as_array().unwrap().contains(&json!("late_claim")), "{after}");
         let fact = stage.report_as(&who, &["fact", "--pr", "https://example.org/7"]).ok().json();
-        assert_eq!(fact["standing"], "applied");
+        assert_eq!(fact["status"], "applied");
         let again = stage.report_as(&who, &["working"]).ok().json();
-        assert_eq!(again["standing"], "recorded");
+        assert_eq!(again["status"], "recorded");
         assert_eq!(stage.status(&id)["facts"][0]["fact"], "pr");
         std::fs::remove_file(stage.file("credentials-1")).unwrap();
     }
@@ -99,16 +99,16 @@ fn a03_report_of_older_launch_is_recorded_there() {
     assert_ne!((&older.launch, &older.token), (&newer.launch, &newer.token));
     let before = stage.home.wait_state(&id, |row| row["launches"].as_array().unwrap().len() == 2);
     let reply = stage.report_as(&older, &["failed", "--message", "old news"]).ok().json();
-    assert_eq!(reply["standing"], "recorded");
+    assert_eq!(reply["status"], "recorded");
     let fact = stage.report_as(&older, &["fact", "--branch", "old"]).ok().json();
-    assert_eq!(fact["standing"], "recorded");
+    assert_eq!(fact["status"], "recorded");
     let after = stage.status(&id);
     assert_eq!((&after["claim"], &after["facts"]), (&before["claim"], &json!([])));
     assert_eq!(after["late_claims"], json!([]));
     let claim = stage.events_of(&id, "claim.made").pop().unwrap();
     assert_eq!(claim["data"]["launch"], older.launch.as_str());
     let reply = stage.report_as(&newer, &["completed"]).ok().json();
-    assert_eq!(reply["standing"], "applied", "the newer launch speaks for the attempt");
+    assert_eq!(reply["status"], "applied", "the newer launch speaks for the attempt");
 }
 
 #[test]
@@ -151,18 +151,18 @@ fn a03_only_invalid_reports_are_errors() {
 fn a03_operator_reports_without_token_after_exit() {
     let stage = TestEnv::new();
     let open = stage.spawn_scenario("[[step]]\nexit = 0\n", &["--settle", "1h"]);
-    stage.wait(&open, "ended_unclaimed");
+    stage.wait(&open, "exited_without_claim");
     let reply =
         stage.home.provost(&["report", "completed", "--session", &open, "--json"]).ok().json();
-    assert_eq!((&reply["standing"], &reply["state"]), (&json!("applied"), &json!("completed")));
+    assert_eq!((&reply["status"], &reply["state"]), (&json!("applied"), &json!("completed")));
     assert_eq!(stage.status(&open)["claim_source"], "operator");
     let closed = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
     stage.wait_sealed(&closed);
     let reply =
         stage.home.provost(&["report", "completed", "--session", &closed, "--json"]).ok().json();
     assert_eq!(
-        (&reply["standing"], &reply["state"]),
-        (&json!("recorded_late"), &json!("ended_unclaimed"))
+        (&reply["status"], &reply["state"]),
+        (&json!("recorded_late"), &json!("exited_without_claim"))
     );
     let row = stage.status(&closed);
     assert_eq!(row["late_claims"][0]["source"], "operator");
@@ -187,7 +187,7 @@ fn session_resolved_before_start_is_not_stopping() {
     stage.home.provost(&["resolve", &id, "--as", "accepted", "--because", "seen"]).ok();
     stage.home.wait_state(&id, |row| {
         let phase = row["launches"][0]["phase"].as_str();
-        phase.is_none_or(|phase| !matches!(phase, "owed" | "running"))
+        phase.is_none_or(|phase| !matches!(phase, "pending" | "running"))
     });
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(!shown.contains("being stopped"), "{shown}");
@@ -199,7 +199,7 @@ fn report_with_unusual_key_counts_once() {
     let id = stage.spawn_scenario(&format!("{WRITES_CREDENTIALS}{HANGS}"), &[]);
     let who = stage.credentials(1);
     let report = ["working", "--message", "on it", "--key", "run/7:step~2%20../x"];
-    assert_eq!(stage.report_as(&who, &report).ok().json()["standing"], "applied");
+    assert_eq!(stage.report_as(&who, &report).ok().json()["status"], "applied");
     stage.home.daemon().kill();
     let dropped = stage.report_as(&who, &report).ok().json();
     let path = std::path::PathBuf::from(dropped["dropped"].as_str().unwrap());

@@ -121,7 +121,7 @@ fn d09_aborts_errors_and_compaction_are_understood() {
     let info = json!({"total_token_usage": usage, "last_token_usage": usage});
     theirs.append_event(json!({"type": "token_count", "info": info}));
     eventually("the tokens are reported", || {
-        (!stage.events_of(&id, "usage.told").is_empty()).then_some(())
+        (!stage.events_of(&id, "usage.reported").is_empty()).then_some(())
     });
     let after = stage.status(&id);
     assert_eq!((&after["state"], &after["turns"]), (&row["state"], &row["turns"]), "{after:#}");
@@ -248,7 +248,7 @@ fn adopted_agent_ends_once_across_daemon_restarts() {
         [&[EndAgent], &[KillDaemon, EndAgent], &[EndAgent, KillDaemon], &[StopDaemon, EndAgent]];
     for order in orders {
         let (stage, id, row) = adopt_then(order);
-        assert_eq!(row["state"], "ended_unclaimed", "{order:?}: {row:#}");
+        assert_eq!(row["state"], "exited_without_claim", "{order:?}: {row:#}");
         let flags = row["flags"].as_array().unwrap();
         assert!(flags.contains(&json!("exit_code_unobserved")), "{order:?}: {row:#}");
         for end in [KillDaemon, StopDaemon] {
@@ -259,7 +259,7 @@ fn adopted_agent_ends_once_across_daemon_restarts() {
             assert_eq!(stage.status(&id), row, "{order:?}: another daemon changed it");
         }
         assert_eq!(stage.events_of(&id, "attempt.sealed").len(), 1, "{order:?}");
-        for sent in ["message.queued", "message.typed", "stop.asked"] {
+        for sent in ["message.queued", "message.typed", "stop.requested"] {
             assert_eq!(stage.events_of(&id, sent), Vec::<Value>::new(), "{order:?}");
         }
     }

@@ -50,7 +50,7 @@ fn r01_r15_cancel_during_merge_check_lands_nothing() {
 
     fs::write(&go, "").unwrap();
     site.stage.home.provost(&["resume", &id]).ok();
-    let row = site.stage.home.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    let row = site.stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
     site.repo.git(&["merge-base", "--is-ancestor", &theirs, "HEAD"]);
     assert_eq!(site.repo.read("work.txt"), "work\n");
@@ -108,7 +108,7 @@ fn r15_report_after_cancel_changes_nothing() {
     let events = run_events(&site, &id);
     let who = LaunchCredentials { launch: format!("{session}.l1"), ..who };
     let late = site.stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
-    assert_eq!((&late["standing"], &late["state"]), (&json!("recorded_late"), &json!("cancelled")));
+    assert_eq!((&late["status"], &late["state"]), (&json!("recorded_late"), &json!("cancelled")));
     assert_eq!(run_events(&site, &id), events);
     let kinds: Vec<&Value> = events.iter().map(|event| &event["kind"]).collect();
     assert!(!kinds.iter().any(|kind| *kind == "run.landed"), "{kinds:?}");

@@ -161,7 +161,7 @@ fn assert_user_files_untouched(repo: &TestRepo) {
 fn assert_landed(site: &RunEnv, id: &str, before: &str, files: usize) -> Value {
     let row = site.wait_sealed(id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    let failed = site.stage.events_of(id, "run.land_failed");
+    let failed = site.stage.events_of(id, "run.landing_failed");
     assert!(failed.is_empty(), "{failed:#?}");
     assert_ne!(site.repo.head(), before);
     let last = files - 1;
@@ -296,7 +296,7 @@ fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
     let site = RunEnv::with_script(stage, repo, "echo new > 'a: No space left on device'");
     let id = site.open_run(&["--no-check", "--land", "merge"]);
     eventually("the landing is refused", || {
-        let failed = site.stage.events_of(&id, "run.land_failed");
+        let failed = site.stage.events_of(&id, "run.landing_failed");
         if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
     });
     assert_eq!(site.repo.read(name), "mine\n");

@@ -267,7 +267,7 @@ fn branch_taken_before_landing_is_left_and_named() {
     assert_eq!(site.repo.git(&["rev-parse", branch]), mine);
     site.repo.git(&["branch", "--move", branch, "kept"]);
     site.stage.home.provost(&["resume", &id]).ok();
-    let row = site.stage.home.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    let row = site.stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.repo.git(&["show", &format!("{branch}:work.txt")]), "work");
     assert_eq!(site.repo.git(&["rev-parse", "kept"]), mine);

@@ -94,7 +94,7 @@ fn failed_worktree_setup_is_retried_on_resume() {
     assert!(row["detail"].as_str().unwrap().contains("the setup command"), "{row:#}");
     fs::write(ok, "").unwrap();
     site.stage.provost(&["resume", &id]).ok();
-    let row = site.stage.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    let row = site.stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 

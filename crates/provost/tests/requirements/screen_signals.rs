@@ -104,7 +104,7 @@ fn m02_prompt_lookalikes_are_not_prompts() {
     let (id, place) = spawn_in_turn(&mut stage, &[text, ATTENTION_THEN_END].concat(), &[]);
     stage.home.provost(&["send", &id, "Not yet."]).ok();
     let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
-    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
     assert_ends_only_by_rollout(&stage, &id, &place);
     // Only users type to a plain program that looks like a shell.
     let shell = stage.spawn_in(stage.home.root(), &["--tty", "--", "sh"]);
@@ -148,7 +148,11 @@ wait_file = "sent"
     // The prompt it pretends to show has been seen, and so has its turn.
     stage.wait_state(&id, |row| {
         let facts = row["turns"] == 1;
-        facts && stage.events_of(&id, "signal.hinted").iter().any(|e| e["data"]["said"] == "rests")
+        facts
+            && stage
+                .events_of(&id, "signal.inferred")
+                .iter()
+                .any(|e| e["data"]["said"] == "finished")
     });
     stage.home.provost(&["send", &id, "Now!"]).ok();
     let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
@@ -239,7 +243,7 @@ hang = true
     let row = stage.wait_state(&id, |row| {
         row["messages"][0]["reason"].as_str().unwrap_or_default().contains("transcript")
     });
-    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
     let keys = eventually("both were pressed", || {
         let keys = fs::read_to_string(place.join("keys")).unwrap_or_default();
         keys.contains("again").then_some(keys)

@@ -79,7 +79,7 @@ fn f1_s1_interrupted_turn_is_not_asked_to_report() {
     stage.daemon().kill();
     stage.provost(&["spawn", "--wait", "--", "true"]).ok();
     assert_eq!(stage.status(&id)["state"], "idle");
-    assert_eq!(stage.events_of(&id, "result.asked"), Vec::<Value>::new());
+    assert_eq!(stage.events_of(&id, "result.requested"), Vec::<Value>::new());
     stage.provost(&["send", &id, "Go on."]).ok();
     let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("went on")));
@@ -204,7 +204,7 @@ fn open_team(stage: &TestEnv, repo: &TestRepo, name: &str) -> Vec<String> {
     let words =
         [&["team", "start", "limit calls", "--name", name][..], &members, &["--no-worktree"]];
     let opened = stage.provost_in(repo.path(), &[&words.concat()[..], &["--json"]].concat());
-    let members = opened.ok().json()["task"]["members"].as_array().unwrap().clone();
+    let members = opened.ok().json()["team"]["members"].as_array().unwrap().clone();
     members.iter().map(|one| one["session"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -236,8 +236,8 @@ fn f1_s6_finished_team_leaves_no_agent_running() {
             eventually("the agent is gone", || (!is_running(pid)).then_some(()));
         }
         let shown = stage.provost(&["team", "show", name, "--json"]).ok().json();
-        let task = &shown["task"];
-        let last = stage.events_of(task["id"].as_str().unwrap(), "task.phase_changed");
+        let task = &shown["team"];
+        let last = stage.events_of(task["id"].as_str().unwrap(), "team.phase_changed");
         assert_eq!(task["since"], last.last().unwrap()["at"], "since when it is over");
     }
 }
@@ -309,7 +309,7 @@ fn f1_s7_plain_command_exit_0_is_completed() {
     stage.provost(&["spawn", "--wait", "--", "false"]).assert_code(1);
     let silent = ["spawn", "--wait", "--json", "--no-exit0-is-done", "--", "true"];
     let row = stage.provost(&silent).assert_code(1).json()["session"].clone();
-    assert_eq!(row["state"], "ended_unclaimed", "a command that reports by itself: {row:#}");
+    assert_eq!(row["state"], "exited_without_claim", "a command that reports by itself: {row:#}");
     let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();
     assert!(listed.contains("completed"), "{listed}");
 }

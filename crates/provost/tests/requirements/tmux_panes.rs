@@ -161,7 +161,7 @@ fn thread_suffix(name: &str) -> u64 {
 /// Waits until the newest signal from a source about a terminal is this one.
 pub(crate) fn wait_screen_signal(home: &TestHome, id: &str, by: &str, said: &str) {
     eventually(&format!("{by} says {said}"), || {
-        let hints = home.events_of(id, "signal.hinted");
+        let hints = home.events_of(id, "signal.inferred");
         let last = hints.into_iter().rev().find(|event| event["data"]["by"] == by);
         let last = last.unwrap_or_default();
         if last["data"]["said"] == said { Ok(()) } else { Err(last.to_string()) }
@@ -284,7 +284,7 @@ fn m16_dead_pane_is_not_an_end_unseen_end_is_unobserved() {
     let row = stage.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["cause"]),
-        (&json!("ended_unclaimed"), &Value::Null),
+        (&json!("exited_without_claim"), &Value::Null),
         "{row:#}"
     );
     assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row:#}");
@@ -301,16 +301,16 @@ fn m16_tmux_server_exit_ends_no_live_session() {
     kill(theirs.server_pid());
     eventually("the pane is not to be seen", || {
         let last = stage.home.events_of(&id, "pane.seen").pop().unwrap_or_default();
-        if last["data"]["sight"] == "gone" { Ok(()) } else { Err(last.to_string()) }
+        if last["data"]["state"] == "gone" { Ok(()) } else { Err(last.to_string()) }
     });
     let row = stage.status(&id);
     assert!(row["sealed"] == false && row["process"] == "alive" && is_running(pid), "{row:#}");
     stage.home.provost(&["send", &id, "Anything."]).ok();
     let row = stage.status(&id);
-    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
     fs::remove_file(stays).unwrap();
     let row = stage.wait_sealed(&id);
-    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert_eq!(row["state"], "exited_without_claim", "{row:#}");
 }
 
 #[test]
@@ -441,8 +441,8 @@ fn reused_pane_gets_no_text_of_the_first_agent() {
             fs::remove_file(&stays).unwrap();
         }
         let row = stage.wait_sealed(&id);
-        assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
-        assert_eq!(row["messages"][0]["fate"], "undeliverable", "{row:#}");
+        assert_eq!(row["state"], "exited_without_claim", "{row:#}");
+        assert_eq!(row["messages"][0]["status"], "undeliverable", "{row:#}");
         let again = eventually("another agent is there", || {
             let pane = format!("{}:{place}", stage.file("their.sock"));
             let adopted = stage.home.provost(&["adopt", "--tmux", &pane, "--json"]);
@@ -493,7 +493,7 @@ fn full_context_in_a_pane_only_nudges() {
 
 /// The five endings, each with the line that distinguishes it.
 const ENDINGS: [(&str, &str); 5] = [
-    ("exit0_silent", "ended_unclaimed null exit0 code=0 signal=null"),
+    ("exit0_silent", "exited_without_claim null exit0 code=0 signal=null"),
     ("exit1_silent", "failed \"crash\" exitN code=1 signal=null"),
     ("completed_exit0", "completed null exit0 code=0 signal=null"),
     ("needs_input_exit0", "needs_input null exit0 code=0 signal=null"),

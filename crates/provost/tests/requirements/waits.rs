@@ -55,7 +55,7 @@ fn e16_each_end_has_its_own_wait_reason() {
     let ends = [
         ("exit = 3", &[][..], 1, "failed crash code=3 signal=null"),
         ("die = 15", &[], 1, "failed crash code=null signal=15"),
-        ("exit = 0", &["--no-exit0-is-done"], 1, "ended_unclaimed null code=0 signal=null"),
+        ("exit = 0", &["--no-exit0-is-done"], 1, "exited_without_claim null code=0 signal=null"),
         ("exit = 0", &[], 0, "completed null code=0 signal=null"),
         ("hang = true", &["--time-limit", "200ms"], 1, "failed timeout code=null signal=15"),
     ];

@@ -31,7 +31,7 @@ impl Sim {
         for session in self.engine.shadows() {
             let state = session.judgement().state;
             let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
-            let visited = session.current_launch().is_some_and(|launch| launch.people > 0);
+            let visited = session.current_launch().is_some_and(|launch| launch.viewers > 0);
             let waits = match state {
                 State::NeedsInput | State::Stalled | State::Lost => true,
                 // The user at its screen decides how to continue.
@@ -41,7 +41,7 @@ impl Sim {
                 // At its prompt it waits for the user of the terminal.
                 State::Idle if session.spec.agent.driver.has_terminal() => true,
                 // A launch whose agent is silent and has no time limit.
-                State::Working | State::WrappingUp => limited || self.is_silent(session),
+                State::Working | State::Finishing => limited || self.is_silent(session),
                 State::Idle
                 | State::Rework
                 | State::Verifying
@@ -49,7 +49,7 @@ impl Sim {
                 | State::Completed
                 | State::Accepted
                 | State::Failed
-                | State::EndedUnclaimed
+                | State::ExitedWithoutClaim
                 | State::Stopped
                 | State::Disputed
                 | State::Cancelled
@@ -123,12 +123,12 @@ impl Sim {
             let Some(launch) = session.launch(holder.launch) else {
                 return Err(format!("{} runs, but is not recorded", holder.launch));
             };
-            let parked = session.spec.afterwards == OnFinish::Park
+            let parked = session.spec.on_finish == OnFinish::Park
                 && !session.attempt().is_decided()
                 && launch.stop.is_none();
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
             // It is left to the user at its screen.
-            let visited = launch.people > 0 && !session.attempt().is_decided();
+            let visited = launch.viewers > 0 && !session.attempt().is_decided();
             // External agents may keep running.
             if launch.adopted {
                 continue;

@@ -83,12 +83,12 @@ impl Sim {
             return Err(format!("{given} of {workers} workers received their instruction"));
         }
         for worker in task.bound(MemberRole::Worker) {
-            if worker.told.attempts_sealed == 0 {
+            if worker.reported.attempts_sealed == 0 {
                 return Err(format!("no news of {}", worker.name));
             }
         }
-        match task.messages.iter().find(|message| !message.standing.is_over()) {
-            Some(message) => Err(format!("message {} remains: {:?}", message.no, message.standing)),
+        match task.messages.iter().find(|message| !message.status.is_over()) {
+            Some(message) => Err(format!("message {} remains: {:?}", message.no, message.status)),
             None => nothing_was_dead_lettered(task),
         }
     }
@@ -96,8 +96,8 @@ impl Sim {
 
 fn nothing_was_dead_lettered(task: &Team) -> Result<(), BrokenLaw> {
     let dead = |standing: &MessageStatus| matches!(standing, MessageStatus::Dead { .. });
-    match task.messages.iter().find(|message| dead(&message.standing)) {
-        Some(message) => Err(format!("message {}: {:?}", message.no, message.standing)),
+    match task.messages.iter().find(|message| dead(&message.status)) {
+        Some(message) => Err(format!("message {}: {:?}", message.no, message.status)),
         None => Ok(()),
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn run_outcome(run: &Run) -> SimRunOutcome {
     let merged = tasks.filter(|(_, task)| task.phase == TaskPhase::Merged);
     SimRunOutcome {
         stage: run.stage.as_str(),
-        attempts: run.legs.iter().map(ended).collect(),
+        attempts: run.attempts.iter().map(ended).collect(),
         tree: if certain { run.head.as_ref().map(|head| head.tree.0.clone()) } else { None },
         landed: matches!(run.landing, LandingState::Done(_)),
         sessions: if certain { run.sessions.len() } else { 0 },

@@ -82,12 +82,14 @@ impl Sim {
             RunEffect::Integrate { batch, len, .. } => {
                 Some(self.integrate(&task.run, *batch, *len)?)
             }
-            RunEffect::Land { leg, .. } => self.land(key, &task, *leg)?,
+            RunEffect::Land { attempt: leg, .. } => self.land(key, &task, *leg)?,
             RunEffect::WatchPullRequest { .. } => self.forge.poll_pull_request(&task.run),
-            RunEffect::CheckLanded { leg } => Some(self.forge.poll_landing(&task.run, *leg)),
+            RunEffect::CheckLanded { attempt: leg } => {
+                Some(self.forge.poll_landing(&task.run, *leg))
+            }
             RunEffect::RunHook(hook) => {
                 let owed = task.run.hooks.iter().find(|owed| owed.key == *hook);
-                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.leg));
+                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.attempt));
                 self.ran(&as_session(key), &what)?.map(|uncertain| run::RunCommand::HookFinished {
                     key: *hook,
                     end: if uncertain {
@@ -97,8 +99,8 @@ impl Sim {
                     },
                 })
             }
-            RunEffect::WriteReport { leg } => {
-                Some(run::RunCommand::ReportWritten { leg: *leg, failure: None, changed: None })
+            RunEffect::WriteReport { attempt: leg } => {
+                Some(run::RunCommand::ReportWritten { attempt: *leg, failure: None, changed: None })
             }
         };
         if let Some(command) = result {
@@ -146,7 +148,7 @@ impl Sim {
 
     /// Nothing lands once the run attempt that wanted it is sealed.
     fn may_land(&self, id: RunId, leg: u32) -> Result<(), BrokenLaw> {
-        let legs = self.engine.run(id).map_or(&[][..], |run| &run.legs);
+        let legs = self.engine.run(id).map_or(&[][..], |run| &run.attempts);
         match legs.iter().find(|one| one.no == leg).and_then(|one| one.sealed.as_ref()) {
             Some(outcome) => {
                 Err(format!("work lands after its run was {}", outcome.ending.as_str()))

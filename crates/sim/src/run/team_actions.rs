@@ -40,7 +40,7 @@ impl Sim {
     pub(super) fn recheck_teams(&mut self) -> Result<(), BrokenLaw> {
         let open: Vec<TeamId> = self.engine.board.teams().map(|task| task.id).collect();
         for id in open {
-            let look = EngineInput::TeamObservation(id, TeamCommand::Look);
+            let look = EngineInput::TeamObservation(id, TeamCommand::Tick);
             self.engine.commit_inputs(self.now(), &[look], CrashPoint::Nowhere)?;
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Sim {
     /// Returns the text of a team's message to a session. Messages of users always have the same text.
     pub(super) fn text_of(&self, session: SessionId, key: &str) -> String {
         let session =
-            if key.starts_with("task-") { self.engine.board.session(session) } else { None };
+            if key.starts_with("team-") { self.engine.board.session(session) } else { None };
         let mut sent = session.into_iter().flat_map(|session| &session.messages);
         let named =
             sent.find(|message| message.write_key() == key || enter_retry_key(&message.key) == key);
@@ -355,20 +355,20 @@ impl Sim {
             TeamUserAction::Repost => return self.repost(task),
             TeamUserAction::Pull => return None,
             TeamUserAction::CancelMessage => {
-                let no = self.message(task, |one| !one.standing.is_over())?;
+                let no = self.message(task, |one| !one.status.is_over())?;
                 TeamCommand::CancelMessage { no, because }
             }
             TeamUserAction::Requeue => {
                 let laid_aside = |one: &TeamMessage| {
-                    matches!(one.standing, MessageStatus::Dead { .. } | MessageStatus::Expired)
+                    matches!(one.status, MessageStatus::Dead { .. } | MessageStatus::Expired)
                 };
                 let no = self.message(task, laid_aside)?;
                 let to = if self.rng.percent(40) { self.random_member(task) } else { None };
                 TeamCommand::Requeue { no, because, to }
             }
             TeamUserAction::DeadLetter => {
-                let no = self.message(task, |one| !one.standing.is_over())?;
-                TeamCommand::Bury { no, reason: because }
+                let no = self.message(task, |one| !one.status.is_over())?;
+                TeamCommand::DeadLetter { no, reason: because }
             }
             TeamUserAction::Propose => return Some(self.propose(task)),
             TeamUserAction::Judge => self.judge(task)?,
@@ -409,8 +409,8 @@ impl Sim {
                 TeamCommand::RecordMove { kind: self.rng.pick(&kinds), because }
             }
             TeamUserAction::Pause => TeamCommand::Pause { because },
-            TeamUserAction::Resume => TeamCommand::GoOn,
-            TeamUserAction::Challenge => TeamCommand::AttackWork { attack: challenge() },
+            TeamUserAction::Resume => TeamCommand::Resume,
+            TeamUserAction::Challenge => TeamCommand::ChallengeWork { challenge: challenge() },
             TeamUserAction::Finish => {
                 let lets_pass = steers == TeamActor::Operator && self.rng.percent(70);
                 let allow = if lets_pass { BlockerWaiver::ALL.to_vec() } else { Vec::new() };
@@ -487,7 +487,7 @@ impl Sim {
         ]);
         let (text, rationale) = (EXPLANATION.to_owned(), None);
         let command = if self.rng.percent(30) {
-            TeamCommand::Demand { text, rationale, needs }
+            TeamCommand::ProposeAccepted { text, rationale, needs }
         } else {
             TeamCommand::Propose { text, rationale, needs }
         };
@@ -526,7 +526,7 @@ impl Sim {
             return Some((by, TeamCommand::BeginLoop { template }));
         };
         // A continuation that waits to be accepted may belong to a loop that has ended by then.
-        if looped.asked.is_some() && self.rng.percent(40) {
+        if looped.continuation.is_some() && self.rng.percent(40) {
             return Some((
                 TeamActor::Operator,
                 TeamCommand::StopLoop { because: EXPLANATION.to_owned() },
@@ -544,7 +544,7 @@ impl Sim {
         let command = match &wanted.proof {
             LoopProof::Verified { .. } => TeamCommand::Check { what: CheckSubject::Evidence(name) },
             LoopProof::Adversarial => {
-                TeamCommand::Show { iteration, name, shown: ShownEvidence::Attack(challenge()) }
+                TeamCommand::Show { iteration, name, shown: ShownEvidence::Challenge(challenge()) }
             }
             LoopProof::Asserted | LoopProof::Artifact { .. } | LoopProof::Pictures { .. } => {
                 let evidence = CriterionEvidence::Asserted { text, by: "nobody".to_owned() };
@@ -605,12 +605,12 @@ impl Sim {
             // Messages held when the team ended stay with their holders. A law of the team covers the rest.
             let goes_on = |task: &&Team| !task.is_paused() && !task.phase.is_over();
             let Some(task) = self.engine.team(taker.task).filter(goes_on) else { continue };
-            let mut open = task.messages.iter().filter(|message| !message.standing.is_over());
+            let mut open = task.messages.iter().filter(|message| !message.status.is_over());
             if let Some(message) = open.find(|message| message.to.name() == taker.consumer) {
                 return Err(format!(
                     "message {} stays {} forever",
                     message.no,
-                    message.standing.as_str()
+                    message.status.as_str()
                 ));
             }
         }

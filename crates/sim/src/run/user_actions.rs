@@ -63,14 +63,14 @@ impl Sim {
             },
             UserAction::ToggleAttach => match session.current_launch() {
                 Some(launch) => {
-                    let (launch, people) = (launch.id, u32::from(launch.people == 0));
+                    let (launch, people) = (launch.id, u32::from(launch.viewers == 0));
                     SessionCommand::ViewersChanged { launch, people }
                 }
                 None => return,
             },
             UserAction::CollectGarbage => match session.is_closed() {
                 true if session.work != WorkState::Removed => SessionCommand::WorkRemoved,
-                true if !session.store_removed => SessionCommand::ConversationRemoved,
+                true if !session.conversation_deleted => SessionCommand::ConversationRemoved,
                 true | false => return,
             },
         };

@@ -121,24 +121,24 @@ const UNREACHED_KINDS: [&str; 11] = [
     "reaction.done",
     "agent.replaced",
     "context.compacted",
-    "context.kept",
-    "message.unproved",
+    "compaction.failed",
+    "message.unconfirmed",
     "tool.called",
     "tool.answered",
-    "thread.left",
+    "thread.restarted",
 ];
 
 /// Event kinds of teams that no scenario produces: approval of members' commands, pictures, clean-ups, steps after
 /// the work, proposals of next steps, and control of agents besides messages.
 const UNREACHED_TEAM_KINDS: [&str; 8] = [
-    "task.commands_approved",
-    "task.renamed",
-    "task.member_labelled",
-    "task.cleaned_up",
-    "task.member_told",
-    "task.epilogue_done",
-    "task.next_proposed",
-    "task.next_chosen",
+    "team.commands_approved",
+    "team.renamed",
+    "team.member_labelled",
+    "team.cleaned_up",
+    "team.member_ordered",
+    "team.epilogue_done",
+    "team.next_proposed",
+    "team.next_chosen",
 ];
 
 fn everything_was_visited(coverage: &Coverage) {

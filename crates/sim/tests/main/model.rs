@@ -130,7 +130,7 @@ impl Model for OneSession {
             reaches!("completed", Completed),
             reaches!("accepted", Accepted),
             reaches!("failed", Failed),
-            reaches!("ended_unclaimed", EndedUnclaimed),
+            reaches!("exited_without_claim", ExitedWithoutClaim),
             reaches!("stopped", Stopped),
             reaches!("disputed", Disputed),
             reaches!("cancelled", Cancelled),
@@ -159,7 +159,7 @@ impl SessionNode {
         if let Some((at, DeadlineKind::Silence(launch))) = self.session.deadline()
             && at <= self.now.mono_ms
         {
-            let heard = self.session.launch(launch).map_or(0, |l| l.stream.heard.mono_ms);
+            let heard = self.session.launch(launch).map_or(0, |l| l.stream.last_heard.mono_ms);
             self.apply(&SessionCommand::Silence { launch, heard_ms: heard });
         }
     }
@@ -323,7 +323,7 @@ fn commands(session: &Session) -> Vec<SessionCommand> {
             SessionCommand::ProcessUnobserved { launch: id, why: String::new() },
             SessionCommand::ProcessTreeGone { launch: id, leftovers: 0, verified: true },
         ]);
-        if launch.phase == LaunchPhase::Owed {
+        if launch.phase == LaunchPhase::Pending {
             all.push(started(id));
         }
     }
@@ -414,8 +414,8 @@ fn spec(checks: &[String]) -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::SaysNothing,
-        afterwards: OnFinish::Close,
+        exit0: ExitZeroPolicy::NotAClaim,
+        on_finish: OnFinish::Close,
         bounds: Bounds {
             settle_ms: TICK,
             drain_ms: TICK,

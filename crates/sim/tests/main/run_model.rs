@@ -93,7 +93,7 @@ impl Hash for RunNode {
 macro_rules! reaches {
     ($name:literal, $ending:ident) => {
         Property::sometimes($name, |_: &OneRun, node: &RunNode| {
-            let ended = node.run.legs.iter().filter_map(|leg| leg.sealed.as_ref());
+            let ended = node.run.attempts.iter().filter_map(|leg| leg.sealed.as_ref());
             ended.map(|outcome| outcome.ending).any(|ending| ending == RunEnding::$ending)
         })
     };
@@ -200,7 +200,7 @@ impl RunNode {
         }
         let open = self.run.decide(&RunCommand::Cancel { because: String::new() }).is_ok();
         acts.extend((open && self.outside.cancels < 2).then_some(RunModelAction::Cancel));
-        let again = self.run.legs.len() == 1 && self.run.decide(&RunCommand::Resume).is_ok();
+        let again = self.run.attempts.len() == 1 && self.run.decide(&RunCommand::Resume).is_ok();
         acts.extend(again.then_some(RunModelAction::Resume));
         acts
     }
@@ -261,13 +261,13 @@ impl RunNode {
                 self.outside.landing = Some(Box::new(self.run.clone()));
                 return;
             }
-            (RunEffect::CheckLanded { leg }, _) => {
+            (RunEffect::CheckLanded { attempt: leg }, _) => {
                 let head = self.run.head.as_ref().map(|head| head.commit.clone());
                 let found = head.filter(|commit| self.outside.landed.contains(&commit.0));
-                found.map_or(RunCommand::LandingAborted { leg: *leg, pull: None }, landed)
+                found.map_or(RunCommand::LandingAborted { attempt: *leg, pull: None }, landed)
             }
-            (RunEffect::WriteReport { leg }, _) => {
-                RunCommand::ReportWritten { leg: *leg, failure: None, changed: None }
+            (RunEffect::WriteReport { attempt: leg }, _) => {
+                RunCommand::ReportWritten { attempt: *leg, failure: None, changed: None }
             }
             (
                 RunEffect::WatchPullRequest { .. }
@@ -285,7 +285,9 @@ impl RunNode {
         let Some(run) = self.outside.landing.take() else { return };
         let leg = run.attempt().no;
         let command = match answer {
-            EffectAnswer::Failure => RunCommand::LandingFailed { leg, reason: String::new() },
+            EffectAnswer::Failure => {
+                RunCommand::LandingFailed { attempt: leg, reason: String::new() }
+            }
             EffectAnswer::Moved => {
                 RunCommand::TargetMoved { step: run.steps.len(), merge: merge() }
             }
@@ -300,7 +302,7 @@ impl RunNode {
     /// Lands in the world. Never happens for a sealed run attempt.
     fn land(&mut self, run: &Run) -> Option<CommitId> {
         let commit = run.head.as_ref()?.commit.clone();
-        let leg = self.run.legs.iter().find(|leg| leg.no == run.attempt().no)?;
+        let leg = self.run.attempts.iter().find(|leg| leg.no == run.attempt().no)?;
         if let Some(outcome) = &leg.sealed {
             let word = outcome.ending.as_str();
             self.broke(&format!("work lands after its run was sealed as {word}"));

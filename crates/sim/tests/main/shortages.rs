@@ -14,8 +14,12 @@ fn shortages_keep_outcomes() {
         assert_eq!(short.outcomes, calm.outcomes, "seed {seed}");
         assert_eq!(short.runs, calm.runs, "seed {seed}");
         let kinds = &short.coverage.kinds;
-        assert_eq!(kinds.contains("effect.short"), kinds.contains("effect.retried"), "seed {seed}");
-        waits += u64::from(kinds.contains("effect.short"));
+        assert_eq!(
+            kinds.contains("effect.shortage"),
+            kinds.contains("effect.retried"),
+            "seed {seed}"
+        );
+        waits += u64::from(kinds.contains("effect.shortage"));
     }
     assert!(waits > seeds / 4, "{waits} of {seeds} scenarios had a shortage");
 }

@@ -21,7 +21,7 @@ const TURN: &[&str] = &["when", "response", "repeat"];
 const RESPONSE: &[&str] = &["delay_ms", "headers", "rate_limits", "items", "usage", "repeat"];
 /// The keys that end a response; at most one of them is allowed.
 const ENDS: &[&str] = &["end", "failed", "incomplete", "context_overflow", "http", "usage_limit"];
-const USAGE_LIMIT: &[&str] = &["resets_at", "resets_in_s", "plan", "told"];
+const USAGE_LIMIT: &[&str] = &["resets_at", "resets_in_s", "plan", "reset_location"];
 const LIMIT: &[&str] = &["used_percent", "window_minutes", "resets_at", "resets_in_s"];
 
 #[derive(Debug, thiserror::Error)]
@@ -185,7 +185,7 @@ fn usage_limit(keys: &mut TableKeys) -> Result<UsageLimit, Error> {
     Ok(UsageLimit {
         reset,
         plan,
-        reset_location: keys.take::<ResetLocation>("told")?.unwrap_or_default(),
+        reset_location: keys.take::<ResetLocation>("reset_location")?.unwrap_or_default(),
     })
 }
 

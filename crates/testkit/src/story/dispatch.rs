@@ -73,46 +73,46 @@ name = "manager"
 when = { prompt = "You are boss, the manager of" }
 turn = [
   { when = "You are boss", response = [
-    { items = [{ tool = "provost_task_look", args = {} }] },
-    { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
-    { items = [{ tool = "provost_task_send", args = { to = "mate", kind = "instruction", text = "Propose what else has to be so." } }] },
-    { items = [{ tool = "provost_task_send", args = { to = "hand", kind = "instruction", text = "Begin with alice." } }] },
+    { items = [{ tool = "provost_team_status", args = {} }] },
+    { items = [{ tool = "provost_team_acknowledge", args = { revision = 0 } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "mate", kind = "instruction", text = "Propose what else has to be so." } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "hand", kind = "instruction", text = "Begin with alice." } }] },
     { items = [{ message = "I wait for both." }] },
   ] },
   { when = "mate has a proposal", response = [
-    { items = [{ tool = "provost_task_judge_criterion", args = { criterion = 1, judgement = "accept" } }] },
-    { items = [{ tool = "provost_task_judge_criterion", args = { criterion = 1, judgement = "satisfy", because = "mate says that it will be so" } }] },
+    { items = [{ tool = "provost_team_judge_criterion", args = { criterion = 1, judgement = "accept" } }] },
+    { items = [{ tool = "provost_team_judge_criterion", args = { criterion = 1, judgement = "satisfy", because = "mate says that it will be so" } }] },
     { items = [{ message = "A word does not do: it has a command." }] },
   ] },
   { when = "alice has a limit", response = [
-    { items = [{ tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ tool = "provost_team_check", args = { evidence = "tests" } }] },
     { items = [{ message = "I wait for the receipt." }] },
   ] },
   { when = "for tests of iteration 1", response = [
-    { items = [{ tool = "provost_task_continue", args = { iteration = 2, to = "hand", text = "Now bob." } }] },
+    { items = [{ tool = "provost_team_continue", args = { iteration = 2, to = "hand", text = "Now bob." } }] },
     { items = [{ message = "I wait for bob." }] },
   ] },
   { when = "bob has a limit", response = [
-    { items = [{ tool = "provost_task_continue", args = { iteration = 3, to = "hand", text = "Without proof." } }] },
-    { items = [{ hold = "at the gate" }, { tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ tool = "provost_team_continue", args = { iteration = 3, to = "hand", text = "Without proof." } }] },
+    { items = [{ hold = "at the gate" }, { tool = "provost_team_check", args = { evidence = "tests" } }] },
     { items = [{ message = "It was refused: I have the tests run." }] },
   ] },
   { when = "for tests of iteration 2", response = [
-    { items = [{ tool = "provost_task_continue", args = { iteration = 3, to = "hand", text = "Now the others." } }] },
+    { items = [{ tool = "provost_team_continue", args = { iteration = 3, to = "hand", text = "Now the others." } }] },
     { items = [{ message = "I wait for the others." }] },
   ] },
   { when = "everybody has a limit", response = [
-    { items = [{ tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ tool = "provost_team_check", args = { evidence = "tests" } }] },
     { items = [{ message = "I wait for the last receipt." }] },
   ] },
   { when = "for tests of iteration 3", response = [
-    { items = [{ tool = "provost_task_finish", args = { because = "three iterations are proved" } }] },
-    { items = [{ tool = "provost_task_check", args = { criterion = 1 } }] },
+    { items = [{ tool = "provost_team_finish", args = { because = "three iterations are proved" } }] },
+    { items = [{ tool = "provost_team_check", args = { criterion = 1 } }] },
     { items = [{ message = "The criterion is open: I have it proved." }] },
   ] },
   { when = "for criterion 1", response = [
-    { items = [{ tool = "provost_task_move", args = { kind = "stop", because = "nothing is open any more" } }] },
-    { items = [{ tool = "provost_task_finish", args = { because = "all of it is proved" } }] },
+    { items = [{ tool = "provost_team_move", args = { kind = "stop", because = "nothing is open any more" } }] },
+    { items = [{ tool = "provost_team_finish", args = { because = "all of it is proved" } }] },
     { items = [{ message = "It is being audited." }] },
   ] },
   { repeat = "forever", response = [{ items = [{ message = "I wait." }] }] },
@@ -127,8 +127,8 @@ turn = [
   { response = [{ items = [{ message = "Ready." }] }] },
   { when = "Begin with alice.", response = [
     { items = [{ shell = "echo 'alice 10' > limits.txt" }] },
-    { items = [{ tool = "provost_task_show", args = { iteration = 1, name = "report", fields = { changed_files = "limits.txt", next_task = "bob" } } }] },
-    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "alice has a limit" } }] },
+    { items = [{ tool = "provost_team_show_evidence", args = { iteration = 1, name = "report", fields = { changed_files = "limits.txt", next_task = "bob" } } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "boss", kind = "report", text = "alice has a limit" } }] },
     { items = [{ message = "Done." }] },
   ] },
   { when = "Now bob.", response = [
@@ -137,15 +137,15 @@ turn = [
   ] },
   { when = "Your process ended in the middle of your work", response = [
     { items = [{ shell = "printf 'alice 10\\nbob 20\\n' > limits.txt" }] },
-    { items = [{ tool = "provost_task_show", args = { iteration = 2, name = "tests", text = "they pass: I have run them twice" } }] },
-    { items = [{ tool = "provost_task_show", args = { iteration = 2, name = "report", fields = { changed_files = "limits.txt", next_task = "the others" } } }] },
-    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "bob has a limit" } }] },
+    { items = [{ tool = "provost_team_show_evidence", args = { iteration = 2, name = "tests", text = "they pass: I have run them twice" } }] },
+    { items = [{ tool = "provost_team_show_evidence", args = { iteration = 2, name = "report", fields = { changed_files = "limits.txt", next_task = "the others" } } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "boss", kind = "report", text = "bob has a limit" } }] },
     { items = [{ message = "Done, though I was killed." }] },
   ] },
   { when = "Now the others.", response = [
     { items = [{ shell = "echo 'anyone 5' >> limits.txt" }] },
-    { items = [{ tool = "provost_task_show", args = { iteration = 3, name = "report", fields = { changed_files = "limits.txt", next_task = "none" } } }] },
-    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "everybody has a limit" } }] },
+    { items = [{ tool = "provost_team_show_evidence", args = { iteration = 3, name = "report", fields = { changed_files = "limits.txt", next_task = "none" } } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "boss", kind = "report", text = "everybody has a limit" } }] },
     { items = [{ message = "Done." }] },
   ] },
 ]
@@ -158,8 +158,8 @@ when = { prompt = "You are mate, a worker of" }
 turn = [
   { response = [{ items = [{ message = "Ready." }] }] },
   { when = "Propose what else", response = [
-    { items = [{ tool = "provost_task_propose_criterion", args = PROPOSED }] },
-    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "mate has a proposal" } }] },
+    { items = [{ tool = "provost_team_propose_criterion", args = PROPOSED }] },
+    { items = [{ tool = "provost_team_send", args = { to = "boss", kind = "report", text = "mate has a proposal" } }] },
     { items = [{ message = "Proposed." }] },
   ] },
 ]

@@ -31,7 +31,7 @@ impl Session {
             (true, false) => RequestStatus::Void,
             (true, true) => return Err(SessionRejection::NothingNew),
         };
-        one_event(RequestSettled { request: request.id, fate, cursor: Some(cursor) })
+        one_event(RequestSettled { request: request.id, status: fate, cursor: Some(cursor) })
     }
 
     /// Compares the outcome of an approval with its answer. A user at the agent's own screen may have
@@ -46,7 +46,7 @@ impl Session {
         let about = |request: &&Request| request.launch == launch && request.asked.native == native;
         let request = self.requests.iter().find(about).ok_or(SessionRejection::NothingNew)?;
         let allowed = request.allowed.ok_or(SessionRejection::NothingNew)?;
-        let new = allowed != done && request.otherwise.is_none();
+        let new = allowed != done && request.contradicted_by_outcome.is_none();
         if_new(new, RequestContradicted { request: request.id, done, cursor })
     }
 
@@ -79,7 +79,7 @@ impl Session {
             .iter()
             .find(|r| r.id == id)
             .ok_or(SessionRejection::UnknownRequest(id))?;
-        match request.fate {
+        match request.status {
             RequestStatus::Open => {}
             RequestStatus::Answered => {
                 let lost = self.answer_loss_reason(request);
@@ -130,7 +130,7 @@ impl Session {
             return Err(SessionRejection::BeingStopped(id));
         }
         let mut events = vec![
-            RequestSettled { request: id, fate: RequestStatus::Answered, cursor: None }.into(),
+            RequestSettled { request: id, status: RequestStatus::Answered, cursor: None }.into(),
             answer_message(request, reply).into(),
         ];
         if self.has_ended() {

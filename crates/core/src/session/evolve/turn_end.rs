@@ -19,8 +19,8 @@ impl Session {
         self.usage.add(e.usage.unwrap_or_default());
         // Messages that could not be typed before can be retried.
         self.messages.iter_mut().for_each(|message| {
-            message.unproved = None;
-            if message.fate != DeliveryStatus::Queued {
+            message.unconfirmed_reason = None;
+            if message.status != DeliveryStatus::Queued {
                 message.text.clear();
             }
         });
@@ -28,7 +28,7 @@ impl Session {
         let takes_more = self.spec.agent.driver.has_protocol();
         self.update_launch(e.launch, |launch| {
             launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
-            launch.watch.turned = Some(at);
+            launch.watch.turn_changed_at = Some(at);
             launch.watch.approved = None;
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
         });
@@ -46,7 +46,7 @@ impl Session {
             TurnEnd::Interrupted => {
                 // An interrupted turn is unfinished: the user who interrupted it decides how to
                 // continue.
-                self.attempt_mut().held = true;
+                self.attempt_mut().awaits_user = true;
                 self.expect_queued_turn(at);
             }
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),

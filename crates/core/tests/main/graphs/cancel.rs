@@ -89,7 +89,7 @@ fn run_cancelled_in_any_phase_resumes_to_success() {
         let head = bench.run.head.as_ref().expect("there is work").tree.0.clone();
         bench.land(&head);
         assert_eq!(bench.ending(), RunEnding::Succeeded, "{phase}");
-        assert_eq!(bench.run.legs.len(), 2, "{phase}");
+        assert_eq!(bench.run.attempts.len(), 2, "{phase}");
     }
 }
 

@@ -150,7 +150,7 @@ impl TestRun {
 
     /// Returns the number of a task's pending worktree move.
     pub(crate) fn worktree_move_no(&self, name: &str) -> u32 {
-        let TaskPhase::Bringing(errand) = &self.task(name).phase else {
+        let TaskPhase::PreparingWorktree(errand) = &self.task(name).phase else {
             panic!("{name} is {}", self.phase_name(name))
         };
         errand.no

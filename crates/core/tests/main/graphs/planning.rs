@@ -102,7 +102,7 @@ fn e2_plan_faults_are_returned_once_for_repair() {
     let asked = bench.instruction();
     assert!(faults.iter().all(|fault| asked.contains(&format!("- {fault}\n"))), "{asked}");
     bench.finish_session("old", plan_result(&two_task_plan()));
-    assert_eq!((bench.run.stage, bench.count_events("run.plan_faulty")), (RunStage::Tasks, 1));
+    assert_eq!((bench.run.stage, bench.count_events("run.plan_invalid")), (RunStage::Tasks, 1));
 }
 
 #[test]

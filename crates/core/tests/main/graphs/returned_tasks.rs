@@ -30,7 +30,7 @@ fn conflict_is_returned_to_its_agent_with_both_sides() {
     assert_eq!(bench.live_session(), worker);
     assert!(bench.instruction().contains("- src/b.rs"), "{}", bench.instruction());
     bench.finish_work("b2");
-    let mended = bench.task("b").mended.clone();
+    let mended = bench.task("b").resolved_merge.clone();
     assert_eq!(mended, Some((snapshot("b1").commit, snapshot("a1").commit)));
     bench.merge_batch(&[("b", "m")]).check_merge("m", PASSED).integrate().land("m");
     assert_eq!(bench.ending(), RunEnding::Succeeded);
@@ -145,21 +145,21 @@ fn remerged_work_clears_resolved_conflict() {
         .finish_worktree_move("b")
         .focus_task("b")
         .finish_work("b2");
-    assert!(bench.task("b").mended.is_some());
+    assert!(bench.task("b").resolved_merge.is_some());
     bench
         .merge_batch(&[("b", "m")])
         .check_merge("m", REFUTED)
         .finish_worktree_move("b")
         .focus_task("b")
         .finish_work("b3");
-    assert_eq!(bench.task("b").mended, None, "it descends from the merge that broke");
+    assert_eq!(bench.task("b").resolved_merge, None, "it descends from the merge that broke");
 }
 
 #[test]
 fn verified_tree_is_not_rechecked() {
     let mut bench = two_done();
     bench.merge_batch(&[("a", "a1")]);
-    assert_eq!(bench.count_events("run.prefix_proved"), 1);
+    assert_eq!(bench.count_events("run.batch_verified"), 1);
     assert_eq!(bench.pending_effects(), ["integrate-1-1-1"]);
     bench.integrate();
     assert!(bench.run.proof.as_ref().unwrap().is_for(&snapshot("a1")));

@@ -130,7 +130,7 @@ fn unchecked_work_is_committed_before_merge() {
     assert!(bench.try_apply(taken).is_err(), "once");
     assert_eq!((bench.phase_name("a"), bench.phase_name("b")), ("working", "queued"));
     bench.merge_batch(&[("b", "b1")]).integrate();
-    assert_eq!(bench.count_events("run.prefix_proved"), 1, "nothing is to be checked");
+    assert_eq!(bench.count_events("run.batch_verified"), 1, "nothing is to be checked");
     bench.take_head("a1").merge_batch(&[("a", "m")]).integrate().land("m");
     assert_eq!(bench.ending(), RunEnding::Completed, "nothing was there to prove it by");
 }

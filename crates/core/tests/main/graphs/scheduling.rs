@@ -289,7 +289,7 @@ fn unkillable_agent_keeps_worktree_and_hands_over() {
         bench.advance_clock(20_000);
     });
     assert_eq!(
-        (bench.count_events("run.handed_over"), bench.count_events("run.errand_owed")),
+        (bench.count_events("run.handed_over"), bench.count_events("run.worktree_move_requested")),
         (1, 0)
     );
     assert_ne!(bench.focus_task("b").live_session(), bench.run.id.session(1));

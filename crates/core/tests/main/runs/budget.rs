@@ -101,7 +101,7 @@ fn landing_needs_no_budget() {
     });
     bench.finish_work("new");
     bench.apply(RunCommand::TargetMoved { step: 0, merge: merge_step("merged", &["a.rs"]) });
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(bench.outcome().cause, Some(RunFailureCause::Budget), "an agent does");
 }
 
@@ -180,7 +180,7 @@ fn resumed_session_excludes_usage_of_others() {
     assert_eq!(bench.state(1), State::Working);
     bench.use_tokens(1);
     assert_eq!(bench.state(1), State::Cancelled);
-    bench.end_session(id).apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.end_session(id).apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Budget))

@@ -40,8 +40,8 @@ fn assert_cancelled(bench: &mut TestRun) {
         RunCommand::Cancel { because: "again".to_owned() },
         landed("new"),
         pull_requested("new"),
-        RunCommand::LandingFailed { leg: 1, reason: "late".to_owned() },
-        RunCommand::LandingAborted { leg: 1, pull: None },
+        RunCommand::LandingFailed { attempt: 1, reason: "late".to_owned() },
+        RunCommand::LandingAborted { attempt: 1, pull: None },
         RunCommand::TargetMoved { step: 0, merge: merge_step("merged", &[]) },
         bench.pull_seen(PullRequestChecks::Failed, &[remark("late", "late")]),
     ] {
@@ -134,8 +134,8 @@ fn cancel_while_landing_waits_for_landing_result() {
             ["landed-1"],
             "nothing more may land, and it is asked what had"
         );
-        assert!(bench.try_apply(RunCommand::LandingAborted { leg: 2, pull: None }).is_err());
-        bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+        assert!(bench.try_apply(RunCommand::LandingAborted { attempt: 2, pull: None }).is_err());
+        bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
         assert_cancelled(&mut bench);
     }
 }
@@ -156,13 +156,13 @@ fn cancel_keeps_pull_request_opened_meanwhile() {
         PullRequest { number: 12, url: "u".to_owned(), commit: snapshot("new").commit, seen: None };
     let mut bench = TestRun::open(landing_spec(LandMode::Pr));
     bench.finish_work("new").cancel();
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: Some(pull.clone()) });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: Some(pull.clone()) });
     assert_cancelled(&mut bench);
     assert_eq!(bench.run.landing, LandingState::Requested(pull));
     let mut bench = TestRun::open(landing_spec(LandMode::Pr));
     bench.finish_work("new").cancel().open_pull_request("new");
     assert!(!bench.run.is_sealed());
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert!(matches!(bench.run.landing, LandingState::Requested(_)), "it is not forgotten");
     assert_cancelled(&mut bench);
 }
@@ -175,7 +175,7 @@ fn cancel_while_pull_request_is_watched() {
     let late = bench.pull_seen(PullRequestChecks::Passed, &[]);
     bench.cancel();
     assert!(bench.try_apply(late).is_err());
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_cancelled(&mut bench);
 }
 
@@ -187,7 +187,7 @@ fn cancel_during_landing_step() {
         .apply(RunCommand::TargetMoved { step: 0, merge: merge_step("m", &["a"]) });
     cancel_with_a_live_session(&mut bench);
     assert!(!bench.run.is_sealed(), "it may have landed");
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_cancelled(&mut bench);
 }
 
@@ -210,7 +210,7 @@ fn failing_run_can_be_cancelled() {
     let mut bench = TestRun::open(landing_spec(LandMode::Pr));
     bench.finish_work("new").open_pull_request("new").see_pull(PullRequestChecks::Failed, &[]);
     assert_eq!(bench.pending_effects(), ["landed-1"], "it is asked whether something had landed");
-    bench.cancel().apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.cancel().apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_cancelled(&mut bench);
 }
 

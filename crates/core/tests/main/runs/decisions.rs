@@ -55,7 +55,7 @@ fn repeated_question_is_answered_automatically() {
     bench.finish_session("old", Some(triage_result("per user")));
     bench.start().signal(StreamSignal::RequestOpened(question_request("n9", "scope", "Per user?")));
     let request = &bench.session(2).requests[0];
-    assert_eq!(request.fate, RequestStatus::Answered);
+    assert_eq!(request.status, RequestStatus::Answered);
     assert_eq!(bench.session(2).messages.last().unwrap().reply, Some(answers(&[("scope", "yes")])));
     assert_eq!(bench.run.decisions.len(), 1);
     let questions = bench.hooks().iter().filter(|name| *name == "run.question").count();
@@ -164,7 +164,7 @@ fn preset_answers_apply_if_they_cover_the_request() {
     };
     let mut bench = TestRun::open(spec);
     bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Which?")));
-    assert_eq!(bench.session(1).requests[0].fate, RequestStatus::Answered);
+    assert_eq!(bench.session(1).requests[0].status, RequestStatus::Answered);
     assert_eq!(decided(&bench), [("scope", "Which?", Some(vec!["per user".to_owned()]))]);
     let mut two = question_request("n2", "scope", "Which?");
     two.questions.push(one_question("size", "How many?"));

@@ -363,7 +363,7 @@ impl TestRun {
     /// Prepares the live session's worktree and starts its agent.
     pub(crate) fn start(&mut self) -> &mut Self {
         let id = self.live_session();
-        if self.sessions[&id].work == WorkState::Owed {
+        if self.sessions[&id].work == WorkState::Pending {
             let base = match &self.sessions[&id].spec.work {
                 WorkLocation::Worktree { base, .. } => base.clone(),
                 WorkLocation::Detached { base, .. } => Some(base.clone()),
@@ -378,12 +378,12 @@ impl TestRun {
                 base,
             });
         }
-        if self.sessions[&id].setup == SetupState::Owed {
+        if self.sessions[&id].setup == SetupState::Pending {
             let attempt = self.sessions[&id].setup_for;
             self.apply_to_live(session::SessionCommand::SetupFinished { attempt, failure: None });
         }
         let launch = self.sessions[&id].launches.last().expect("a launch is pending");
-        if launch.phase == LaunchPhase::Owed {
+        if launch.phase == LaunchPhase::Pending {
             let launch = launch.id;
             let child = ProcessIdentity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
             self.apply_to_live(session::SessionCommand::LaunchStarted {
@@ -595,8 +595,12 @@ impl TestRun {
         checks: PullRequestChecks,
         remarks: &[ReviewComment],
     ) -> RunCommand {
-        let state = PullRequestState { standing: OPEN_PULL, checks, left_out: 0 };
-        RunCommand::PullRequestObserved { look: self.run.looks, state, remarks: remarks.to_vec() }
+        let state = PullRequestState { status: OPEN_PULL, checks, left_out: 0 };
+        RunCommand::PullRequestObserved {
+            look: self.run.pull_request_changes,
+            state,
+            remarks: remarks.to_vec(),
+        }
     }
 
     pub(crate) fn see_pull(
@@ -609,9 +613,10 @@ impl TestRun {
     }
 
     pub(crate) fn see_pull_status(&mut self, standing: PullRequestStatus) -> &mut Self {
-        let state = PullRequestState { standing, checks: PullRequestChecks::Pending, left_out: 0 };
+        let state =
+            PullRequestState { status: standing, checks: PullRequestChecks::Pending, left_out: 0 };
         self.apply(RunCommand::PullRequestObserved {
-            look: self.run.looks,
+            look: self.run.pull_request_changes,
             state,
             remarks: Vec::new(),
         })

@@ -46,7 +46,7 @@ fn moved_target_is_merged_and_rechecked() {
         (spec.agent.driver, spec.agent.argv.as_slice()),
         (Driver::Command, &["true".to_owned()][..])
     );
-    assert_eq!((spec.exit0, spec.instruction.clone()), (ExitZeroPolicy::IsDone, None));
+    assert_eq!((spec.exit0, spec.instruction.clone()), (ExitZeroPolicy::Completes, None));
     assert_eq!(spec.checks, ["check"]);
     assert!(
         matches!(&spec.work, WorkLocation::Worktree { base: Some(base), .. } if base.0 == "commit-of-merged")
@@ -65,7 +65,7 @@ fn failing_landing_merge_ends_the_run() {
         .apply(target_moved(0, "merged", &[]))
         .finish_check("merged", CheckEnd::Exit(1));
     assert_eq!(bench.pending_effects(), ["landed-1"]);
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
@@ -90,7 +90,7 @@ fn unresolved_conflicts_do_not_land() {
     let mut bench = TestRun::open(landing_spec(LandMode::Merge));
     bench.finish_work("new").apply(target_moved(0, "both", &["a.rs"])).finish_work("both");
     assert_eq!(bench.pending_effects(), ["landed-1"]);
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
@@ -122,7 +122,7 @@ fn conflicts_fixed_without_checks_are_unverified() {
         .finish_work("-");
     let session = bench.run.id.session(2);
     bench.apply(RunCommand::CommitFailed { session, reason: "no room".to_owned() });
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.outcome().cause, bench.outcome().detail.as_str()),
         (Some(RunFailureCause::Landing), "no room")
@@ -182,7 +182,7 @@ fn target_moving_too_often_fails_the_run() {
 fn landing_failure_ends_only_its_attempt() {
     let mut bench = TestRun::open(landing_spec(LandMode::Merge));
     bench.finish_work("new");
-    let failed = |leg| RunCommand::LandingFailed { leg, reason: "no branch".to_owned() };
+    let failed = |leg| RunCommand::LandingFailed { attempt: leg, reason: "no branch".to_owned() };
     assert!(bench.try_apply(failed(2)).is_err());
     bench.apply(failed(1));
     assert_eq!((bench.ending(), bench.outcome().detail.as_str()), (RunEnding::Failed, "no branch"));
@@ -278,7 +278,7 @@ fn rejected_landing_fails_and_resume_asks_again() {
     let commit = snapshot("new").commit;
     bench.apply(RunCommand::RejectLanding { commit: commit.clone(), because: "no".to_owned() });
     assert!(bench.run.approval().is_none());
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))

@@ -95,7 +95,7 @@ fn review_comments_are_quoted_line_by_line() {
 #[test]
 fn project_template_replaces_a_prompt() {
     let own =
-        "Goal: {{ goal }}; {{nothing}} of {{base}}, {{files}}{{remarks}}{{ended}}. {{unclosed";
+        "Goal: {{ goal }}; {{nothing}} of {{base}}, {{files}}{{comments}}{{ended}}. {{unclosed";
     let mut spec = triaged_spec();
     spec.templates = BTreeMap::from([(PromptTemplate::Triage, own.to_owned())]);
     let mut bench = TestRun::open(spec);

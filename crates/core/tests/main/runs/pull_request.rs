@@ -51,7 +51,7 @@ fn failed_pull_checks_without_comment_end_run() {
     let mut bench = watching_pull();
     bench
         .see_pull(PullRequestChecks::Failed, &[])
-        .apply(RunCommand::LandingAborted { leg: 1, pull: None });
+        .apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
@@ -68,7 +68,7 @@ fn merged_pull_is_landed_closed_is_not() {
     let mut bench = watching_pull();
     bench
         .see_pull_status(PullRequestStatus::Closed)
-        .apply(RunCommand::LandingAborted { leg: 1, pull: None });
+        .apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
@@ -151,20 +151,21 @@ fn comment_rounds_are_bounded_and_rest_is_kept() {
     let more = [remark("r6", "and again")];
     bench.see_pull(PullRequestChecks::Pending, &more);
     assert!(!bench.run.is_live());
-    assert_eq!(bench.run.remarks_left, more);
+    assert_eq!(bench.run.comments_dropped, more);
     bench.see_pull(PullRequestChecks::Passed, &more);
-    assert_eq!((bench.ending(), bench.run.remarks_left.len()), (RunEnding::Succeeded, 1));
+    assert_eq!((bench.ending(), bench.run.comments_dropped.len()), (RunEnding::Succeeded, 1));
 }
 
 #[test]
 fn merged_or_closed_pull_takes_no_comments() {
     for standing in [PullRequestStatus::Merged, PullRequestStatus::Closed] {
         let mut bench = watching_pull();
-        let state = PullRequestState { standing, checks: PullRequestChecks::Passed, left_out: 0 };
+        let state =
+            PullRequestState { status: standing, checks: PullRequestChecks::Passed, left_out: 0 };
         let remarks = vec![remark("r1", "too late")];
         bench.apply(RunCommand::PullRequestObserved { look: 0, state, remarks: remarks.clone() });
         assert!(!bench.run.is_live());
-        assert_eq!(bench.run.remarks_left, remarks);
+        assert_eq!(bench.run.comments_dropped, remarks);
     }
 }
 
@@ -188,7 +189,7 @@ fn unchanged_answer_keeps_last_pull_state() {
     assert_eq!(bench.ending(), RunEnding::Succeeded, "it was pushed, and its checks had passed");
     let mut bench = watching_pull();
     bench.see_pull(PullRequestChecks::Failed, &[remark("r1", "why?")]).finish_work("new");
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(bench.outcome().detail, "checks of the pull request failed");
 }
 
@@ -196,7 +197,7 @@ fn unchanged_answer_keeps_last_pull_state() {
 fn failed_comment_fix_ends_the_run() {
     let mut bench = watching_pull();
     bench.see_pull(PullRequestChecks::Failed, &[remark("r1", "mend it")]).fail_session();
-    bench.apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (bench.ending(), bench.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
@@ -217,7 +218,7 @@ fn resumed_run_polls_pull_request_again() {
     let mut bench = watching_pull();
     bench
         .see_pull(PullRequestChecks::Failed, &[])
-        .apply(RunCommand::LandingAborted { leg: 1, pull: None });
+        .apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     bench.apply(RunCommand::Resume);
     assert_eq!(bench.pending_effects(), ["pull-2-1"], "the checks may have been begun again");
     bench.see_pull(PullRequestChecks::Passed, &[]);
@@ -234,13 +235,13 @@ fn resumed_run_gets_new_comment_rounds() {
     }
     bench
         .see_pull(PullRequestChecks::Failed, &[])
-        .apply(RunCommand::LandingAborted { leg: 1, pull: None });
+        .apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     bench
         .apply(RunCommand::Resume)
         .see_pull(PullRequestChecks::Failed, &[remark("r6", "once more")]);
     assert_eq!(bench.live_session(), bench.run.id.session(1));
     assert!(
-        matches!(bench.run.steps.last(), Some(LandStep::Answer { remarks }) if remarks[0].id == "r6")
+        matches!(bench.run.steps.last(), Some(LandStep::Answer { comments }) if comments[0].id == "r6")
     );
 }
 
@@ -254,6 +255,6 @@ fn comment_is_truncated_and_matched_by_id() {
     let all = [one, two.clone()];
     assert_eq!(bench.run.new_comments(&all), [&two]);
     let state =
-        PullRequestState { standing: OPEN_PULL, checks: PullRequestChecks::Pending, left_out: 0 };
+        PullRequestState { status: OPEN_PULL, checks: PullRequestChecks::Pending, left_out: 0 };
     assert_eq!(state.checks.as_str(), "pending");
 }

@@ -27,7 +27,7 @@ fn resume_keeps_conversation_and_worktree() {
     assert_eq!((bench.run.attempt().no, bench.run.stage), (2, RunStage::Work));
     assert_eq!(bench.live_session(), id);
     assert_eq!(
-        (bench.last_session().no, bench.last_session().leg, bench.last_session().cycle),
+        (bench.last_session().no, bench.last_session().attempt, bench.last_session().cycle),
         (2, 2, 1)
     );
     assert_eq!(bench.session(2).attempts.len(), 2);
@@ -38,7 +38,11 @@ fn resume_keeps_conversation_and_worktree() {
     );
     bench.finish_work("new").land("new");
     assert_eq!(bench.ending(), RunEnding::Succeeded);
-    assert_eq!(bench.run.legs[0].sealed.as_ref().unwrap().ending, RunEnding::Cancelled, "it stays");
+    assert_eq!(
+        bench.run.attempts[0].sealed.as_ref().unwrap().ending,
+        RunEnding::Cancelled,
+        "it stays"
+    );
     let hooks = ["run.opened", "run.cancelled", "run.succeeded"];
     assert_eq!(bench.hooks(), hooks);
 }
@@ -134,7 +138,7 @@ fn unresolved_merge_restarts_on_resume() {
     bench
         .finish_work("new")
         .apply(RunCommand::TargetMoved { step: 0, merge: merge_step("m", &["a"]) });
-    bench.fail_session().apply(RunCommand::LandingAborted { leg: 1, pull: None });
+    bench.fail_session().apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(bench.outcome().cause, Some(RunFailureCause::Landing));
     bench.apply(RunCommand::Resume);
     assert_eq!(
@@ -172,5 +176,5 @@ fn live_run_cannot_be_resumed() {
     bench.start().cancel();
     assert!(bench.try_apply(RunCommand::Resume).is_err());
     assert_eq!(bench.state(1), State::Cancelled);
-    assert_eq!(bench.run.legs.len(), 1);
+    assert_eq!(bench.run.attempts.len(), 1);
 }

@@ -185,7 +185,7 @@ fn landing_before_last_stage_is_rejected() {
     bench.finish_work("new");
     assert_eq!(bench.run.stage, RunStage::TaskReview);
     assert!(bench.try_apply(landed("new")).is_err());
-    let failed = RunCommand::LandingFailed { leg: 1, reason: String::new() };
+    let failed = RunCommand::LandingFailed { attempt: 1, reason: String::new() };
     assert!(bench.try_apply(failed).is_err());
     assert_eq!(bench.run.landing, LandingState::Open);
 }
@@ -201,8 +201,8 @@ fn hooks_run_once_and_report_is_written_once() {
         bench.apply(done.clone());
         assert!(bench.try_apply(done).is_err(), "it ran once");
     }
-    assert_eq!(bench.run.effects(), [RunEffect::WriteReport { leg: 1 }]);
-    let written = |leg| RunCommand::ReportWritten { leg, failure: None, changed: None };
+    assert_eq!(bench.run.effects(), [RunEffect::WriteReport { attempt: 1 }]);
+    let written = |leg| RunCommand::ReportWritten { attempt: leg, failure: None, changed: None };
     assert!(bench.try_apply(written(2)).is_err());
     bench.apply(written(1));
     assert!(bench.try_apply(written(1)).is_err());
@@ -224,6 +224,6 @@ fn run_effect_keys_are_directory_names() {
     bench.finish_work("new").land("new");
     let keys: Vec<String> = bench.run.effects().iter().map(RunEffect::key).collect();
     assert_eq!(keys, ["h1-run.opened", "h1-run.succeeded", "card-1"]);
-    assert_eq!(RunEffect::WatchPullRequest { leg: 2, look: 3 }.key(), "pull-2-3");
-    assert_eq!(RunEffect::CheckLanded { leg: 2 }.key(), "landed-2");
+    assert_eq!(RunEffect::WatchPullRequest { attempt: 2, change: 3 }.key(), "pull-2-3");
+    assert_eq!(RunEffect::CheckLanded { attempt: 2 }.key(), "landed-2");
 }

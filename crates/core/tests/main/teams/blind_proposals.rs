@@ -73,7 +73,7 @@ fn both_proposals_go_quoted_to_reviewer_only() {
     let desk = with_both_proposals();
     let [asked] = messages_to(&desk, "eye")[..] else { panic!("{:?}", messages_to(&desk, "eye")) };
     // Provost asks with commands that run as written; the proposals are quoted.
-    assert_eq!(asked.trust, MessageTrust::Instructs);
+    assert_eq!(asked.trust, MessageTrust::Trusted);
     let id = desk.task.id;
     for choice in ["worker", "manager", "stop"] {
         let command = format!("\n    provost team choose {choice} -t {id} --as eye --because TEXT");
@@ -141,7 +141,7 @@ fn unreachable_reviewer_means_stop() {
     assert_eq!(desk.task.phase, TeamPhase::Active, "it may still answer");
     desk.apply(
         &TeamActor::Operator,
-        TeamCommand::Bury { no, reason: "nobody is there".to_owned() },
+        TeamCommand::DeadLetter { no, reason: "nobody is there".to_owned() },
     );
     desk.advance();
     assert!(desk.task.is_paused());
@@ -156,7 +156,7 @@ fn unreachable_reviewer_means_stop() {
 
 #[test]
 fn failed_reviewer_session_means_stop() {
-    let mut bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     bench
         .signal(StreamSignal::TurnStarted { turn: None })
         .signal(TURN_ENDED_OK)

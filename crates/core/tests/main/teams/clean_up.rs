@@ -11,7 +11,7 @@ use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
 /// A loop with an idle worker and a requested next iteration.
 fn with_pending_iteration(clean_up: CleanUp) -> (TestTeam, TestSession, u32) {
-    let mut as_member = SessionSpec { afterwards: OnFinish::Park, ..spec() };
+    let mut as_member = SessionSpec { on_finish: OnFinish::Park, ..spec() };
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     let mut bench = TestSession::running(as_member);
     bench.signal(StreamSignal::Ready { thread: Some("first".to_owned()) });
@@ -119,7 +119,7 @@ fn new_thread_starts_with_worker_onboarding() {
     let parts = [
         "You are hand, a worker of the team",
         "One instruction at a time",
-        "provost_task_send",
+        "provost_team_send",
         "new conversation",
         "limit how often each caller",
         "This begins iteration 2 of 5 of the loop",
@@ -158,14 +158,14 @@ fn impossible_clean_up_is_skipped_with_reason() {
 #[test]
 fn loop_out_of_budget_ends_and_notifies_requester() {
     let (mut desk, mut bench, no) = with_pending_iteration(CleanUp::Keep);
-    let looped = desk.task.looped.as_mut().expect("a loop runs");
+    let looped = desk.task.loop_state.as_mut().expect("a loop runs");
     looped.template.tokens = Some(10);
     bench.session.budget = Budget::default();
     bench.signal(StreamSignal::Usage(Usage { input: 9, output: 1 }));
     sync(&mut desk, &mut bench);
     sync(&mut desk, &mut bench);
     assert_eq!(desk.message_status(no).as_str(), "dead");
-    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Budget { used: 10 }));
     let told = desk.task.messages.iter().filter(|one| one.text.contains("was not delivered"));
     let told: Vec<&str> = told.map(|one| one.to.name()).collect();
@@ -179,7 +179,7 @@ fn refused_compaction_is_recorded_as_skipped() {
     let key = bench.session.messages.last().expect("it is asked for").key.clone();
     bench.signal(StreamSignal::InputWritten { key });
     sync(&mut desk, &mut bench);
-    let looped = desk.task.looped.as_ref().expect("a loop runs");
+    let looped = desk.task.loop_state.as_ref().expect("a loop runs");
     assert_eq!((looped.cleaned_for, looped.compactions), (Some(no), Some(0)), "it is waited for");
     bench.signal(StreamSignal::CompactionFailed { reason: "it would not".to_owned() });
     sync(&mut desk, &mut bench);

@@ -17,7 +17,7 @@ use super::kit::{TestTeam, member, team_spec};
 use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
 fn driver_spec(driver: Driver) -> SessionSpec {
-    let mut spec = SessionSpec { afterwards: OnFinish::Park, ..spec() };
+    let mut spec = SessionSpec { on_finish: OnFinish::Park, ..spec() };
     spec.agent.driver = driver;
     spec
 }
@@ -103,7 +103,7 @@ fn communication_of(desk: &TestTeam, name: &str) -> Communication {
 #[test]
 fn member_without_session_pulls_by_command() {
     let how = communication_of(&TestTeam::paired(), "hand");
-    assert_eq!((how.channel_kind(), how.receive), ("pull", ReceiveMode::Asks));
+    assert_eq!((how.channel_kind(), how.receive), ("pull", ReceiveMode::Polls));
     assert_eq!((how.can_push(), how.needs_wake()), (false, true));
     let command = how.receive_command.expect("it asks");
     assert!(command.starts_with("provost team next -t 0"), "{command}");
@@ -117,19 +117,23 @@ fn late_member_is_onboarded_once_with_commands() {
     let [only] = messages_to_worker(&desk)[..] else {
         panic!("once: {:?}", messages_to_worker(&desk))
     };
-    assert_eq!((only.kind, only.trust), (TeamMessageKind::Instruction, MessageTrust::Instructs));
+    assert_eq!((only.kind, only.trust), (TeamMessageKind::Instruction, MessageTrust::Trusted));
     assert_eq!(only.from, TeamActor::Provost);
     for part in ["limit how often each caller may call", "as turns", "provost team send -t"] {
         assert!(only.text.contains(part), "{part}: {}", only.text);
     }
-    assert!(!only.text.contains("provost_task_"), "{}", only.text);
+    assert!(!only.text.contains("provost_team_"), "{}", only.text);
     let how = communication_of(&desk, "hand");
     assert_eq!((how.line, how.receive), (Some(AgentChannel::Terminal), ReceiveMode::Typed));
-    assert_eq!((how.via, how.receive_command), (Some(MemberMode::Late), None));
+    assert_eq!((how.via, how.receive_command), (Some(MemberMode::CommandsPushed), None));
     assert!(how.via.is_some_and(|via| via.as_str() == "commands"));
     let given =
         build_handoff(&desk.task, "hand", &ProvostInvocation::default()).expect("it is bound");
-    assert_eq!((given.heartbeat, given.via), (None, MemberMode::Late), "Provost wakes it");
+    assert_eq!(
+        (given.heartbeat, given.via),
+        (None, MemberMode::CommandsPushed),
+        "Provost wakes it"
+    );
     let beats =
         build_heartbeats(&desk.task, &ProvostInvocation::default()).expect("the manager asks");
     assert_eq!(beats.worker, None);
@@ -152,7 +156,7 @@ fn late_member_with_tools_is_onboarded_with_tools() {
         bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
         let (desk, _) = with_bound_worker(bench);
         assert_eq!(messages_to_worker(&desk).len(), 1, "it was there for something else");
-        assert!(messages_to_worker(&desk)[0].text.contains("provost_task_send"));
+        assert!(messages_to_worker(&desk)[0].text.contains("provost_team_send"));
         assert_eq!(communication_of(&desk, "hand").via, Some(MemberMode::Tools));
     }
 }
@@ -186,7 +190,7 @@ fn adopted_member_pulls_its_messages() {
             "nothing is typed to it by the task"
         );
         let how = communication_of(&desk, "hand");
-        assert_eq!((how.receive, how.needs_wake()), (ReceiveMode::Asks, true));
+        assert_eq!((how.receive, how.needs_wake()), (ReceiveMode::Polls, true));
         assert!(how.receive_command.is_some());
         assert_eq!(how.channel_kind(), if pane { "pane" } else { "watched" });
         let given =
@@ -204,7 +208,7 @@ fn successor_gets_handover_not_old_onboarding() {
     desk.sessions.insert(next.id, next.clone());
     let waits = messages_to_worker(&desk)[0].no;
     // The session has not received it yet.
-    desk.alter_messages(|message| message.standing = MessageStatus::Stored);
+    desk.alter_messages(|message| message.status = MessageStatus::Stored);
     let rotate = TeamCommand::Rotate {
         from: "hand".to_owned(),
         to: "next".to_owned(),
@@ -232,5 +236,5 @@ fn forged_onboarding_key_has_no_effect() {
     let mut desk = TestTeam::paired();
     desk.post(&member("boss"), "hand", "handoff-hand");
     let hand = desk.task.member("hand").expect("it is bound");
-    assert!(!hand.handed);
+    assert!(!hand.onboarded);
 }

@@ -172,8 +172,11 @@ fn running_and_failed_checks_are_visible() {
 fn demand_needs_permission_to_judge() {
     let mut desk = TestTeam::paired();
     let text = "every limit is told in the answer".to_owned();
-    let demand =
-        TeamCommand::Demand { text, rationale: None, needs: EvidenceRequirement::Asserted };
+    let demand = TeamCommand::ProposeAccepted {
+        text,
+        rationale: None,
+        needs: EvidenceRequirement::Asserted,
+    };
     let why = desk.reject(&member("hand"), demand.clone());
     assert_eq!(why.to_string(), "a worker may not judge criteria");
     desk.apply(&member("boss"), demand.clone());
@@ -207,7 +210,7 @@ fn too_short_text_is_rejected() {
 #[test]
 fn d12_manager_cannot_drop_user_criteria() {
     let mut desk = TestTeam::paired();
-    let demand = |text: &str| TeamCommand::Demand {
+    let demand = |text: &str| TeamCommand::ProposeAccepted {
         text: text.to_owned(),
         rationale: None,
         needs: EvidenceRequirement::Asserted,
@@ -218,7 +221,7 @@ fn d12_manager_cannot_drop_user_criteria() {
         let because = because.to_owned();
         TeamCommand::Judge { no, judgement: CriterionJudgement::Reject { because } }
     };
-    assert_eq!(desk.reject(&member("boss"), lay_aside(1, "x")).code(), "says_nothing");
+    assert_eq!(desk.reject(&member("boss"), lay_aside(1, "x")).code(), "text_too_short");
     for no in [1, 2] {
         desk.apply(&member("boss"), lay_aside(no, A_REASON));
     }
@@ -244,8 +247,11 @@ fn d12_manager_cannot_drop_user_criteria() {
 fn operator_may_finish_without_deferred_criterion() {
     let mut desk = TestTeam::paired();
     let text = "the licence is left as it is".to_owned();
-    let demand =
-        TeamCommand::Demand { text, rationale: None, needs: EvidenceRequirement::Asserted };
+    let demand = TeamCommand::ProposeAccepted {
+        text,
+        rationale: None,
+        needs: EvidenceRequirement::Asserted,
+    };
     desk.apply(&TeamActor::Operator, demand);
     let because = A_REASON.to_owned();
     let judgement = CriterionJudgement::Defer { because };
@@ -264,7 +270,7 @@ fn d6_managers_get_worker_check_results() {
     let mut desk = TestTeam::paired();
     let needs = EvidenceRequirement::Verified { check: "make test".to_owned() };
     let text = "the tests of both callers pass".to_owned();
-    desk.apply(&TeamActor::Operator, TeamCommand::Demand { text, rationale: None, needs });
+    desk.apply(&TeamActor::Operator, TeamCommand::ProposeAccepted { text, rationale: None, needs });
     desk.apply(&member("hand"), TeamCommand::Check { what: CheckSubject::Criterion(1) });
     let receipt = Box::new(receipt("tree", "make test", CheckEnd::Exit(2)));
     desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: 1, receipt, compared: None });
@@ -293,6 +299,6 @@ fn repeated_characters_are_rejected() {
     {
         let propose =
             TeamCommand::Propose { text, rationale: None, needs: EvidenceRequirement::Asserted };
-        assert_eq!(desk.reject(&member("boss"), propose).code(), "says_nothing");
+        assert_eq!(desk.reject(&member("boss"), propose).code(), "text_too_short");
     }
 }

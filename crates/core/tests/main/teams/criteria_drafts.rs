@@ -157,7 +157,7 @@ fn rejected_items_are_listed_with_reason() {
     assert_eq!(draft.drafted, ["the tests of both callers pass"]);
     let why: Vec<DraftOmission> = draft.left_out.iter().map(|(_, why)| *why).collect();
     let expected = [
-        DraftOmission::SaysNothing,
+        DraftOmission::Empty,
         DraftOmission::Known,
         DraftOmission::TooLong,
         DraftOmission::Hidden,

@@ -26,7 +26,7 @@ fn message_runs_from_stored_to_acknowledged() {
     let Some(Event::MessageAccepted(accepted)) = desk.events.last() else { panic!("accepted") };
     assert_eq!((accepted.kind, accepted.polls), (TeamMessageKind::Instruction, 3));
     assert_eq!(accepted.role.map(|role| role.as_str()), Some("worker"));
-    assert_eq!(accepted.lease.way.as_str(), "pull");
+    assert_eq!(accepted.lease.delivery.as_str(), "pull");
     desk.apply(&member("hand"), TeamCommand::Acknowledge { no, lease, note: None });
     assert_eq!(
         *desk.message_status(no),
@@ -222,12 +222,12 @@ fn worker_messages_are_claims_not_instructions() {
     let up = desk.post(&member("hand"), "boss", "up");
     assert_eq!(
         (desk.message(up).kind, desk.message(up).trust),
-        (TeamMessageKind::Report, MessageTrust::Claims)
+        (TeamMessageKind::Report, MessageTrust::Untrusted)
     );
     let down = desk.post(&member("boss"), "hand", "down");
-    assert_eq!(desk.message(down).trust, MessageTrust::Instructs);
+    assert_eq!(desk.message(down).trust, MessageTrust::Trusted);
     let person = desk.post(&TeamActor::Operator, "boss", "person");
-    assert_eq!(desk.message(person).trust, MessageTrust::Instructs);
+    assert_eq!(desk.message(person).trust, MessageTrust::Trusted);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn pause_holds_back_messages_without_loss() {
     let no = desk.post(&member("boss"), "hand", "a");
     desk.apply(&TeamActor::Operator, TeamCommand::Pause { because: A_REASON.to_owned() });
     assert_eq!(desk.next("hand"), None);
-    desk.apply(&TeamActor::Operator, TeamCommand::GoOn);
+    desk.apply(&TeamActor::Operator, TeamCommand::Resume);
     assert_eq!(desk.handle("hand"), no);
 }
 
@@ -355,7 +355,7 @@ fn lease_before_requeue_is_stale() {
     let no = desk.post(&member("boss"), "hand", "first");
     let (_, old) = desk.take("hand");
     let reason = A_REASON.to_owned();
-    desk.apply(&member("boss"), TeamCommand::Bury { no, reason: reason.clone() });
+    desk.apply(&member("boss"), TeamCommand::DeadLetter { no, reason: reason.clone() });
     desk.apply(&member("boss"), TeamCommand::Requeue { no, because: reason, to: None });
     let (_, new) = desk.take("hand");
     assert!(new > old && desk.message(no).redelivered);
@@ -431,8 +431,8 @@ fn only_newest_keys_are_kept() {
         desk.post(&member("boss"), "hand", &format!("n{n}"));
         desk.handle("hand");
     }
-    assert_eq!(desk.task.forgotten.len(), MAX_KEYS_KEPT);
-    let oldest = desk.task.forgotten.first().map(|sent| sent.key.clone());
+    assert_eq!(desk.task.evicted.len(), MAX_KEYS_KEPT);
+    let oldest = desk.task.evicted.first().map(|sent| sent.key.clone());
     assert_eq!(oldest.as_deref(), Some("n3"));
 }
 
@@ -453,7 +453,7 @@ fn many_expired_leases_return_in_one_step() {
     desk.advance();
     assert_eq!(desk.events.len(), steps + held);
     let waits = |standing: &MessageStatus| *standing == MessageStatus::Stored;
-    assert!(desk.task.messages.iter().all(|message| waits(&message.standing)));
+    assert!(desk.task.messages.iter().all(|message| waits(&message.status)));
 }
 
 #[test]

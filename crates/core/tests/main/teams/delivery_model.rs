@@ -134,7 +134,7 @@ impl DeliveryModel {
             .task
             .messages
             .iter()
-            .map(|message| (message.offers, message.key.as_str(), &message.standing))
+            .map(|message| (message.offers, message.key.as_str(), &message.status))
             .collect();
         // Consumers are interchangeable, and so are senders: permuting them gives the same state.
         let (mut takers, mut sent) = (self.consumers, self.sent);
@@ -153,7 +153,7 @@ impl DeliveryModel {
         drained.advance_clock(100);
         while drained.next("hand").is_some() {
             let held = drained.task.messages.iter().find_map(|message| {
-                matches!(message.standing, MessageStatus::Offered(_))
+                matches!(message.status, MessageStatus::Offered(_))
                     .then_some((message.no, message.offers))
             });
             let (no, lease) = held.expect("one was offered");
@@ -164,7 +164,7 @@ impl DeliveryModel {
             .task
             .messages
             .iter()
-            .filter(|message| matches!(message.standing, MessageStatus::Acknowledged { .. }));
+            .filter(|message| matches!(message.status, MessageStatus::Acknowledged { .. }));
         let sent = self.sent.iter().max().copied().unwrap_or(0);
         assert_eq!(handled.count(), sent, "{}", self.state_key());
     }

@@ -106,7 +106,7 @@ fn finish_needs_every_contract_step() {
         "contract_unacknowledged",
         "epilogue_open",
         "epilogue_open",
-        "not_attacked",
+        "not_challenged",
         "loop_incomplete",
     ];
     assert_eq!(blockers, all);
@@ -115,7 +115,7 @@ fn finish_needs_every_contract_step() {
         let evidence = "the notes are in docs/limits.md".to_owned();
         desk.apply(&member(by), TeamCommand::DoEpilogue { step, evidence });
     }
-    desk.apply(&member("eye"), TeamCommand::AttackWork { attack: challenge() });
+    desk.apply(&member("eye"), TeamCommand::ChallengeWork { challenge: challenge() });
     desk.show_all_evidence("one");
     assert_eq!(finish(&mut desk), Vec::<&str>::new());
     let passed = Box::new(receipt("one", "test", CheckEnd::Exit(0)));
@@ -124,7 +124,7 @@ fn finish_needs_every_contract_step() {
         TeamCommand::CheckDone { no: 1, receipt: passed, compared: None },
     );
     assert_eq!(desk.task.phase.as_str(), "done");
-    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(provost_core::team::LoopEnd::Finished));
 }
 

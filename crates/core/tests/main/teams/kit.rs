@@ -218,7 +218,7 @@ impl TestTeam {
     }
 
     pub(crate) fn message_status(&self, no: u32) -> &MessageStatus {
-        &self.message(no).standing
+        &self.message(no).status
     }
 
     pub(crate) fn message(&self, no: u32) -> &TeamMessage {
@@ -254,14 +254,14 @@ impl TestTeam {
 
     /// Shows all evidence that the loop requires.
     pub(crate) fn show_all_evidence(&mut self, tree: &str) {
-        let looped = self.task.looped.clone().expect("a loop runs");
+        let looped = self.task.loop_state.clone().expect("a loop runs");
         for required in &looped.template.evidence {
             self.show_evidence(required, tree);
         }
     }
 
     pub(crate) fn show_evidence(&mut self, required: &LoopRequirement, tree: &str) {
-        let iteration = self.task.looped.as_ref().expect("a loop runs").iteration;
+        let iteration = self.task.loop_state.as_ref().expect("a loop runs").iteration;
         let (shown, actor) = matching_evidence(&required.proof, tree);
         let name = required.name.clone();
         self.apply(&actor, TeamCommand::Show { iteration, name, shown });
@@ -322,7 +322,7 @@ pub(crate) fn matching_evidence(proof: &LoopProof, tree: &str) -> (ShownEvidence
             let (text, by) = (format!("looked at it, it holds on {tree}"), "hand".to_owned());
             (ShownEvidence::Evidence(CriterionEvidence::Asserted { text, by }), member("hand"))
         }
-        LoopProof::Adversarial => (ShownEvidence::Attack(challenge()), member("eye")),
+        LoopProof::Adversarial => (ShownEvidence::Challenge(challenge()), member("eye")),
         LoopProof::Artifact { fields } => {
             let filled = fields.iter().map(|field| (field.clone(), "there it is".to_owned()));
             (ShownEvidence::Artifact(filled.collect()), member("hand"))
@@ -358,7 +358,7 @@ pub(crate) fn template(max: u32) -> LoopTemplate {
                 name: "tests".to_owned(),
                 proof: LoopProof::Verified { check: "test".to_owned() },
             },
-            LoopRequirement { name: "attack".to_owned(), proof: LoopProof::Adversarial },
+            LoopRequirement { name: "challenge".to_owned(), proof: LoopProof::Adversarial },
         ],
         clean_up: Default::default(),
         plateau: None,

@@ -57,7 +57,7 @@ fn plateaued_loop_stays_the_operators() {
     desk.handle("hand");
     desk.show_all_evidence("same");
     desk.continue_loop(3).expect_err("nothing changed");
-    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 1 }));
     assert_eq!(desk.reject(&member("boss"), begin()).code(), "operators_loop");
     desk.apply(&member("boss"), stop());
@@ -98,12 +98,12 @@ fn stopping_a_loop_needs_a_meaningful_reason() {
 
 #[test]
 fn old_loop_events_belong_to_operator() {
-    let (kind, v) = ("task.loop_begun", 1);
+    let (kind, v) = ("team.loop_begun", 1);
     let template = serde_json::to_string(&template(2)).expect("it is written");
     let begun = Event::decode(kind, v, &format!("{{\"template\":{template}}}"));
     let Ok(Event::LoopBegun(begun)) = begun else { panic!("{begun:?}") };
     assert_eq!(begun.by, TeamActor::Operator);
-    let ended = Event::decode("task.loop_ended", 1, r#"{"end":{"stopped":{"because":"so"}}}"#);
+    let ended = Event::decode("team.loop_ended", 1, r#"{"end":{"stopped":{"because":"so"}}}"#);
     let Ok(Event::LoopEnded(ended)) = ended else { panic!("{ended:?}") };
     assert_eq!(ended.by, TeamActor::Operator);
 }

@@ -93,9 +93,9 @@ fn built_in_loop_templates() {
     pr-ci-merge: one pull request after the other, each through its checks
       at most 10, plateau Some(3), new_thread
       checks=verified pull_request=artifact:url,branch,title ci=verified:COMMAND merged=artifact:commit,into
-    ship-it: a release: proved, attacked, and with a way back
+    ship-it: a release: proved, challenged, and with a way back
       at most 5, plateau Some(1), keep
-      checks=verified attack=attack review=asserted release=artifact:version,notes,rollback
+      checks=verified challenge=challenge review=asserted release=artifact:version,notes,rollback
     ");
     assert_eq!(built_in("Build"), None);
 }
@@ -131,7 +131,7 @@ fn evidence_syntax_round_trips() {
     for text in [
         "tests=verified:cargo test --all -- 'a=b:c'",
         "notes=asserted",
-        "attack=attack",
+        "challenge=challenge",
         "screens=pictures:1000",
         "screens=pictures:1000:design/a.png:shots/a.png",
         "screens=pictures:0:design/a.png:shots/a.png:0.01",
@@ -141,8 +141,8 @@ fn evidence_syntax_round_trips() {
         assert_eq!(format!("{name}={wanted}"), text);
     }
     assert_eq!(
-        parse_evidence("attack"),
-        Ok(("attack".to_owned(), EvidenceSpec::Proof(LoopProof::Adversarial)))
+        parse_evidence("challenge"),
+        Ok(("challenge".to_owned(), EvidenceSpec::Proof(LoopProof::Adversarial)))
     );
     assert_eq!(parse_evidence("checks"), Ok(("checks".to_owned(), EvidenceSpec::Checks)));
     assert_eq!(
@@ -176,20 +176,20 @@ fn invalid_evidence_syntax_errors() {
         "p=pictures:5:a.png:b.png:0.9",
         "p=pictures:5:a.png:/b.png",
         "p=pictures:5:a.png:a.png",
-        "a=attack:now",
+        "a=challenge:now",
     ]
     .map(of)
     .into();
     assert_snapshot!(told.join("\n"), @r#"
-    "tests" is not valid evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    "" is not valid evidence: expected "checks", "attack", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=attack, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "tests" is not valid evidence: expected "checks", "challenge", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "" is not valid evidence: expected "checks", "challenge", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
     "a b" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
     "-x" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
-    "" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "" is not a valid proof: expected verified[:COMMAND], asserted, challenge, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "verified:" has no command; omit the colon to use the project's checks
-    "verify:x" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
-    "asserted:x" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "verify:x" is not a valid proof: expected verified[:COMMAND], asserted, challenge, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "asserted:x" is not a valid proof: expected verified[:COMMAND], asserted, challenge, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "artifact:" has no fields: expected comma-separated names, as in artifact:version,notes
     "artifact:" has no fields: expected comma-separated names, as in artifact:version,notes
     "" is not a valid artifact field: expected 1 to 64 letters, digits, "-" or "_"
@@ -202,19 +202,19 @@ fn invalid_evidence_syntax_errors() {
     "5:a.png:b.png:0.9" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
     "/b.png" is not a valid picture path: expected one below the working directory, without ".."
     "a.png" would be compared with itself
-    "attack:now" is not a valid proof: expected verified[:COMMAND], asserted, attack, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
+    "challenge:now" is not a valid proof: expected verified[:COMMAND], asserted, challenge, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "#);
 }
 
 #[test]
 fn loop_of_required_evidence_has_a_gate() {
     let outline =
-        outline_from_evidence(["tests=verified:true", "attack"]).expect("both name evidence");
+        outline_from_evidence(["tests=verified:true", "challenge"]).expect("both name evidence");
     let template = outline.fill_checks(&[]).expect("its commands are known");
     assert_eq!((template.name.as_str(), template.max), (REQUIRED_LOOP, 10));
     let mut desk = TestTeam::paired();
     desk.begin_loop(template);
-    let missing = vec!["tests".to_owned(), "attack".to_owned()];
+    let missing = vec!["tests".to_owned(), "challenge".to_owned()];
     assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::MissingEvidence(missing)));
     desk.show_all_evidence("one");
     assert_eq!(desk.continue_loop(2), Ok(1));
@@ -224,7 +224,7 @@ fn loop_of_required_evidence_has_a_gate() {
         .fill_checks(&[])
         .expect_err("it has no gate");
     assert_snapshot!(none, @r#"the loop "required" cannot be used: a loop without evidence has no gate: name what each iteration has to show"#);
-    let twice = outline_from_evidence(["a=asserted", "a=attack"]).expect("both are evidence");
+    let twice = outline_from_evidence(["a=asserted", "a=challenge"]).expect("both are evidence");
     assert_snapshot!(twice.fill_checks(&[]).expect_err("one name"), @r#"the loop "required" cannot be used: the evidence "a" is named twice"#);
 }
 
@@ -233,11 +233,11 @@ fn adversarial_proof_is_added_once() {
     let build = filled("build");
     let once = with_adversarial_proof(build.clone());
     assert_eq!(once.evidence.len(), build.evidence.len() + 1);
-    assert_eq!(once.evidence.last().map(|last| last.name.as_str()), Some("attack"));
+    assert_eq!(once.evidence.last().map(|last| last.name.as_str()), Some("challenge"));
     assert_eq!(with_adversarial_proof(once.clone()), once);
     let ship = filled("ship-it");
     assert_eq!(with_adversarial_proof(ship.clone()), ship, "it asks for one by itself");
-    let other = outline_from_evidence(["attack=asserted"])
+    let other = outline_from_evidence(["challenge=asserted"])
         .expect("it is evidence")
         .fill_checks(&[])
         .expect("known");
@@ -254,5 +254,5 @@ fn project_overrides_evidence_by_name() {
         .with_evidence("review", EvidenceSpec::Proof(LoopProof::Adversarial))
         .with_evidence("notes", EvidenceSpec::Proof(LoopProof::Asserted));
     let names: Vec<&str> = changed.evidence.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["checks", "attack", "review", "release", "notes"]);
+    assert_eq!(names, ["checks", "challenge", "review", "release", "notes"]);
 }

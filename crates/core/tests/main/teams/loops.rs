@@ -17,7 +17,7 @@ fn with_loop(template: LoopTemplate) -> TestTeam {
 }
 
 fn iteration(desk: &TestTeam) -> u32 {
-    desk.task.looped.as_ref().expect("there is a loop").iteration
+    desk.task.loop_state.as_ref().expect("there is a loop").iteration
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn d20_iteration_begins_on_accepted_continuation() {
     let Some(Event::LoopAdvanced(advanced)) = events.get(1) else { panic!("in one commit") };
     assert_eq!((advanced.to, advanced.message), (2, no));
     assert_eq!(advanced.consumer, "hand");
-    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.shown.len()), Some(0));
+    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.evidence_shown.len()), Some(0));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn d13_d20_wrong_iteration_is_rejected_with_expected() {
         assert_eq!(desk.continue_loop(given), Err(why));
     }
     assert_eq!(iteration(&desk), 2);
-    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(5));
+    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.refusals), Some(5));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn d13_iteration_has_one_continuation() {
     let mut desk = with_loop(template(9));
     desk.show_all_evidence("one");
     let no = desk.continue_loop(2).expect("its evidence is there");
-    assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::AskedAlready(no)));
+    assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::AlreadyRequested(no)));
     let other = ContinuationBlocked::OtherIteration { expected: 2, given: 3 };
     assert_eq!(desk.continue_loop(3), Err(other), "the number comes first");
     let because = A_REASON.to_owned();
@@ -140,10 +140,10 @@ fn plain_message_does_not_advance_loop() {
 #[test]
 fn last_iteration_counts_and_has_no_successor() {
     let mut desk = with_loop(template(1));
-    assert!(!desk.task.looped.as_ref().is_some_and(|looped| looped.is_complete()));
+    assert!(!desk.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
     desk.show_all_evidence("one");
     assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::LastIteration(1)));
-    assert!(desk.task.looped.as_ref().is_some_and(|looped| looped.is_complete()));
+    assert!(desk.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn plateau_ends_the_loop() {
     assert_eq!(desk.continue_loop(4), Err(ContinuationBlocked::Ended), "it ended with that");
     let ended = desk.events.iter().filter(|event| matches!(event, Event::LoopEnded(_)));
     assert_eq!(ended.count(), 1);
-    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
     // The ended loop blocks finishing until the operator accepts it as it is.
     desk.satisfy_by_operator();
@@ -186,9 +186,9 @@ fn changing_tree_is_no_plateau() {
 fn d12_meaningless_evidence_is_rejected() {
     let mut desk = with_loop(template(9));
     let show = |name: &str, shown| TeamCommand::Show { iteration: 1, name: name.to_owned(), shown };
-    let mut attack = super::kit::challenge();
-    attack.result = "x".to_owned();
-    let why = desk.reject(&member("eye"), show("attack", ShownEvidence::Attack(attack)));
+    let mut challenge = super::kit::challenge();
+    challenge.result = "x".to_owned();
+    let why = desk.reject(&member("eye"), show("challenge", ShownEvidence::Challenge(challenge)));
     assert!(matches!(why, TeamRejection::EvidenceMismatch(_)), "{why:?}");
     let word = CriterionEvidence::Asserted {
         text: "all of the tests pass".to_owned(),
@@ -197,7 +197,10 @@ fn d12_meaningless_evidence_is_rejected() {
     let why = desk.reject(&member("hand"), show("tests", ShownEvidence::Evidence(word.clone())));
     assert!(matches!(why, TeamRejection::EvidenceMismatch(_)), "{why:?}");
     let why = desk.reject(&member("hand"), show("other", ShownEvidence::Evidence(word)));
-    assert_eq!(why, TeamRejection::NoSuchEvidence(vec!["tests".to_owned(), "attack".to_owned()]));
+    assert_eq!(
+        why,
+        TeamRejection::NoSuchEvidence(vec!["tests".to_owned(), "challenge".to_owned()])
+    );
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn only_provost_shows_verified_evidence() {
 fn evidence_of_other_iteration_is_rejected() {
     let mut desk = with_loop(template(9));
     let (shown, actor) = matching_evidence(&LoopProof::Adversarial, "one");
-    let early = TeamCommand::Show { iteration: 2, name: "attack".to_owned(), shown };
+    let early = TeamCommand::Show { iteration: 2, name: "challenge".to_owned(), shown };
     assert_eq!(desk.reject(&actor, early), TeamRejection::OtherIteration { now: 1, given: 2 });
 }
 
@@ -321,7 +324,7 @@ fn check_evidence(desk: &mut TestTeam, tree: &str, exit: i32) {
     let what = CheckSubject::Evidence("tests".to_owned());
     desk.apply(&TeamActor::Operator, TeamCommand::Check { what });
     let receipt = Box::new(receipt(tree, "test", CheckEnd::Exit(exit)));
-    let no = desk.task.checks_owed;
+    let no = desk.task.checks_requested;
     desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no, receipt, compared: None });
 }
 
@@ -361,7 +364,7 @@ fn late_check_of_past_iteration_is_ignored() {
     check_evidence(&mut desk, "one", 0);
     let what = CheckSubject::Evidence("tests".to_owned());
     desk.apply(&TeamActor::Operator, TeamCommand::Check { what });
-    let late = desk.task.checks_owed;
+    let late = desk.task.checks_requested;
     desk.continue_loop(2).expect("its evidence is there");
     desk.handle("hand");
     check_evidence(&mut desk, "two", 0);
@@ -405,7 +408,7 @@ fn redelivered_old_continuation_is_silent() {
     desk.advance_clock(100);
     assert_eq!(desk.handle("hand"), first, "it is given again, and begins nothing");
     assert_eq!((iteration(&desk), desk.task.messages_stored), (3, told));
-    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(0));
+    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.refusals), Some(0));
     // The same holds when its loop has ended and another one runs.
     desk.take("hand");
     desk.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });

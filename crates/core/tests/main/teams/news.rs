@@ -19,12 +19,12 @@ use crate::kit::{TURN_ENDED_OK, TestSession, question, send, spec};
 
 /// A team with a worker's running session and two managers who pull their messages.
 fn with_managers() -> (TestTeam, TestSession) {
-    with_managers_for(TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() }))
+    with_managers_for(TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() }))
 }
 
 /// The spec of a session that was opened for a team and idles between messages.
 fn member_spec() -> SessionSpec {
-    let mut spec = SessionSpec { afterwards: OnFinish::Park, ..spec() };
+    let mut spec = SessionSpec { on_finish: OnFinish::Park, ..spec() };
     spec.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     spec
 }
@@ -68,7 +68,7 @@ fn expected_turn_keeps_earlier_news() {
     let (mut desk, mut bench) = with_managers();
     run_turn(&mut bench);
     sync(&mut desk, &mut bench);
-    let told = desk.task.member("hand").expect("it is bound").told;
+    let told = desk.task.member("hand").expect("it is bound").reported;
     let times = |desk: &TestTeam| {
         desk.events.iter().filter(|event| matches!(event, Event::NewsReported(_))).count()
     };
@@ -81,7 +81,7 @@ fn expected_turn_keeps_earlier_news() {
     bench.signal(StreamSignal::TurnStarted { turn: None });
     sync(&mut desk, &mut bench);
     assert_eq!(times(&desk), before, "nothing has ended since");
-    assert_eq!(desk.task.member("hand").expect("it is bound").told, told);
+    assert_eq!(desk.task.member("hand").expect("it is bound").reported, told);
 }
 
 #[test]
@@ -284,8 +284,8 @@ proptest! {
             .sum();
         prop_assert_eq!(pieces, times, "each once");
         let hand = desk.task.member("hand").expect("it is bound");
-        let all = NewsWatermark { requests: bench.session.requests.len() as u32, ..hand.told };
-        prop_assert_eq!(hand.told, all);
+        let all = NewsWatermark { requests: bench.session.requests.len() as u32, ..hand.reported };
+        prop_assert_eq!(hand.reported, all);
     }
 }
 

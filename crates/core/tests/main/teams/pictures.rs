@@ -53,7 +53,7 @@ fn comparison_done(desk: &TestTeam, found: Result<PictureMeasurement, String>) -
 }
 
 fn shown_screens(desk: &TestTeam) -> Option<&ShownEvidence> {
-    desk.task.looped.as_ref().and_then(|looped| looped.shown.get("screens"))
+    desk.task.loop_state.as_ref().and_then(|looped| looped.evidence_shown.get("screens"))
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn handle_next(desk: &mut TestTeam) {
 }
 
 fn acts(desk: &TestTeam) -> &[PolicyAction] {
-    &desk.task.policy.acts
+    &desk.task.policy.actions
 }
 
 /// Finishes all pending checks with `end`.
@@ -71,7 +71,7 @@ fn policy_checks_and_reworks_until_finished() {
     let mut desk = with_first_message_handled(ManagingPolicy::default());
     assert_eq!(acts(&desk), [PolicyAction::Checked { generation: 1 }]);
     finish_checks(&mut desk, &CheckEnd::Exit(1));
-    assert_eq!(acts(&desk).last(), Some(&PolicyAction::SentBack { to: "hand".to_owned() }));
+    assert_eq!(acts(&desk).last(), Some(&PolicyAction::Returned { to: "hand".to_owned() }));
     let sent = desk.task.messages.last().expect("a message was sent");
     assert_eq!((&sent.from, sent.kind), (&TeamActor::Policy, TeamMessageKind::Instruction));
     assert!(sent.text.contains("`cargo test`: exit 1\n> assertion failed"), "{}", sent.text);
@@ -90,7 +90,7 @@ fn failed_audit_sends_work_back() {
     let mut desk = with_first_message_handled(ManagingPolicy::default());
     finish_checks(&mut desk, &CheckEnd::Exit(0));
     finish_checks(&mut desk, &CheckEnd::Signal(9));
-    assert_eq!(acts(&desk).last(), Some(&PolicyAction::SentBack { to: "hand".to_owned() }));
+    assert_eq!(acts(&desk).last(), Some(&PolicyAction::Returned { to: "hand".to_owned() }));
     handle_next(&mut desk);
     assert_eq!(acts(&desk).last(), Some(&PolicyAction::Finished { generation: 2 }));
     finish_checks(&mut desk, &CheckEnd::Exit(0));
@@ -196,7 +196,7 @@ fn policy_asks_for_evidence_and_continues_loop() {
     }
     desk.advance();
     // Evidence is missing, so the failure is fixed within the iteration.
-    assert_eq!(acts(&desk).last(), Some(&PolicyAction::SentBack { to: "hand".to_owned() }));
+    assert_eq!(acts(&desk).last(), Some(&PolicyAction::Returned { to: "hand".to_owned() }));
     let shown =
         provost_core::team::ShownEvidence::Artifact([("done".to_owned(), "it".to_owned())].into());
     let show = TeamCommand::Show { iteration: 1, name: "notes".to_owned(), shown };
@@ -205,9 +205,13 @@ fn policy_asks_for_evidence_and_continues_loop() {
     finish_checks(&mut desk, &CheckEnd::Exit(1));
     assert_eq!(acts(&desk).last(), Some(&PolicyAction::Continued { iteration: 2 }));
     handle_next(&mut desk);
-    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.iteration), Some(2));
+    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.iteration), Some(2));
     finish_checks(&mut desk, &CheckEnd::Exit(0));
-    assert!(matches!(acts(&desk).last(), Some(PolicyAction::AskedFor { .. })), "{:?}", acts(&desk));
+    assert!(
+        matches!(acts(&desk).last(), Some(PolicyAction::EvidenceRequested { .. })),
+        "{:?}",
+        acts(&desk)
+    );
 }
 
 #[test]
@@ -221,7 +225,7 @@ fn policy_does_nothing_while_paused_or_over() {
     desk.advance();
     assert!(acts(&desk).is_empty());
     assert_eq!(desk.task.deadline(), None);
-    desk.apply(&TeamActor::Operator, TeamCommand::GoOn);
+    desk.apply(&TeamActor::Operator, TeamCommand::Resume);
     desk.advance();
     assert_eq!(acts(&desk), [PolicyAction::Checked { generation: 1 }]);
     desk.apply(&TeamActor::Operator, TeamCommand::Cancel { because: A_REASON.to_owned() });
@@ -238,7 +242,7 @@ fn denied_action_is_reported_and_not_retried() {
         TeamCommand::Configure { config: Box::new(config), expected: 0 },
     );
     finish_checks(&mut desk, &CheckEnd::Exit(0));
-    let refused = PolicyAction::Escalated(EscalationSubject::Refused { act: 2 });
+    let refused = PolicyAction::Escalated(EscalationSubject::Refused { action: 2 });
     assert_eq!(acts(&desk)[1..], [PolicyAction::Finished { generation: 1 }, refused]);
     assert!(
         to_operator(&desk)[0].contains("does not allow the manager to pause or end the team"),
@@ -264,13 +268,13 @@ fn guessed_key_does_not_block_policy_message() {
 #[test]
 fn policy_gives_up_at_its_action_limit() {
     let mut desk = with_first_message_handled(ManagingPolicy {
-        acts: 3,
+        actions: 3,
         rework: 100,
         ..ManagingPolicy::default()
     });
     finish_checks(&mut desk, &CheckEnd::Exit(1));
     handle_next(&mut desk);
-    let back = PolicyAction::SentBack { to: "hand".to_owned() };
+    let back = PolicyAction::Returned { to: "hand".to_owned() };
     assert_eq!(acts(&desk), [PolicyAction::Checked { generation: 1 }, back, PolicyAction::GaveUp]);
     assert!(to_operator(&desk)[0].contains("ran the open checks"), "{:?}", to_operator(&desk));
     desk.post(&TeamActor::Operator, "hand", "more");
@@ -280,7 +284,7 @@ fn policy_gives_up_at_its_action_limit() {
 
 /// A worker's session and a team whose policy watches it.
 fn with_session(policy: ManagingPolicy) -> (TestTeam, TestSession) {
-    let bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     let mut desk = TestTeam::open(TeamSpec { policy: Some(policy), ..team_spec() });
     desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
     desk.criterion(EvidenceRequirement::Verified { check: CHECK.to_owned() });
@@ -445,7 +449,9 @@ fn apply_step(desk: &mut TestTeam, what: &PolicyStep, step: usize) {
         PolicyStep::Paused => {
             try_ignoring_refusal(desk, &TeamActor::Operator, TeamCommand::Pause { because })
         }
-        PolicyStep::Resumed => try_ignoring_refusal(desk, &TeamActor::Operator, TeamCommand::GoOn),
+        PolicyStep::Resumed => {
+            try_ignoring_refusal(desk, &TeamActor::Operator, TeamCommand::Resume)
+        }
         PolicyStep::Looped => {
             let template: LoopTemplate = built_in("build")
                 .expect("built in")
@@ -492,7 +498,7 @@ proptest! {
         accept: bool,
         finish: bool,
     ) {
-        let policy = ManagingPolicy { acts: most, rework, accept, finish, ..ManagingPolicy::default() };
+        let policy = ManagingPolicy { actions: most, rework, accept, finish, ..ManagingPolicy::default() };
         let mut desk = managed(policy);
         desk.post(&TeamActor::Operator, "hand", "goal");
         for (step, what) in story.iter().enumerate() {
@@ -510,7 +516,7 @@ proptest! {
             let read: provost_core::team::Team = serde_json::from_str(&stored).expect("and read");
             prop_assert_eq!(&read, &desk.task);
             let sent = acts(&desk).iter().filter(|act| {
-                matches!(act, PolicyAction::SentBack { .. } | PolicyAction::AskedFor { .. })
+                matches!(act, PolicyAction::Returned { .. } | PolicyAction::EvidenceRequested { .. })
             });
             prop_assert!(sent.count() <= rework as usize);
         }

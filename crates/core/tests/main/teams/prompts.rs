@@ -32,7 +32,7 @@ fn strict() -> ManagerConfig {
         objective: "callers are told when to come back".to_owned(),
         guidelines: vec!["small steps".to_owned(), "no new dependency".to_owned()],
         references: vec!["docs/limits.md".to_owned()],
-        denied: [TeamAction::Interrupt, TeamAction::Sort].into(),
+        denied: [TeamAction::Interrupt, TeamAction::ManageMessages].into(),
         tools: vec!["gh".to_owned()],
         epilogue: [EpilogueStep::Checks, EpilogueStep::SeparateReview].into(),
         adversarial: true,

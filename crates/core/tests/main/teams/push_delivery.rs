@@ -19,7 +19,7 @@ use crate::kit::{TURN_ENDED_OK, TestSession, question, send, snapshot, spec};
 
 /// A team with a worker's running session and a manager who pulls its messages.
 fn with_working_session() -> (TestTeam, TestSession) {
-    let bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     let mut desk = TestTeam::open(team_spec());
     desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
     desk.bind("boss", MemberRole::Manager, None);
@@ -58,7 +58,8 @@ fn message_is_pushed_only_between_turns() {
     assert_eq!(*desk.message_status(no), MessageStatus::Stored);
     end_turns(&mut bench);
     sync(&mut desk, &mut bench);
-    let DeliveryMode::Push { session, key, .. } = &lease_of(desk.message_status(no)).way else {
+    let DeliveryMode::Push { session, key, .. } = &lease_of(desk.message_status(no)).delivery
+    else {
         panic!("a push")
     };
     assert_eq!(*session, bench.session.id);
@@ -110,14 +111,14 @@ fn d5_pushed_message_is_consumed_and_not_pulled() {
     sync(&mut desk, &mut bench);
     assert_eq!(desk.message_status(no).as_str(), "offered");
     assert_eq!(*desk.message_status(second), MessageStatus::Stored, "one at a time");
-    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).way.clone() else {
+    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).delivery.clone() else {
         panic!("a push")
     };
     let unsent: Vec<String> = bench
         .session
         .messages
         .iter()
-        .filter(|sent| sent.fate == DeliveryStatus::Queued)
+        .filter(|sent| sent.status == DeliveryStatus::Queued)
         .map(|sent| sent.key.clone())
         .collect();
     for key in unsent {
@@ -146,7 +147,7 @@ fn d6_turn_end_is_reported_to_manager_once() {
     sync(&mut desk, &mut bench);
     assert_eq!(news(&desk).len(), before + 1);
     let message = desk.task.messages.iter().find(|message| message.kind == TeamMessageKind::News);
-    assert_eq!(message.map(|message| message.trust), Some(MessageTrust::Claims));
+    assert_eq!(message.map(|message| message.trust), Some(MessageTrust::Untrusted));
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn ended_session_gets_next_instruction() {
     let no = desk.post(&member("boss"), "hand", "a");
     sync(&mut desk, &mut bench);
     assert_eq!(bench.session.attempt().no, 2, "it began its next attempt");
-    let DeliveryMode::Push { key, .. } = &lease_of(desk.message_status(no)).way else {
+    let DeliveryMode::Push { key, .. } = &lease_of(desk.message_status(no)).delivery else {
         panic!("a push")
     };
     assert_eq!(key, "instruction-2");
@@ -194,7 +195,7 @@ fn d3_undelivered_push_is_retried_then_dead_lettered() {
         sync(&mut desk, &mut bench);
         let lease = lease_of(desk.message_status(no)).clone();
         assert_eq!(lease.no, offer);
-        let DeliveryMode::Push { key, .. } = lease.way else { panic!("a push") };
+        let DeliveryMode::Push { key, .. } = lease.delivery else { panic!("a push") };
         bench.apply(session::SessionCommand::MessageLost { key, reason: reason.clone() });
     }
     sync(&mut desk, &mut bench);
@@ -211,7 +212,7 @@ fn d3_message_queued_at_exit_is_next_instruction() {
     bench.settle();
     assert!(bench.sealed());
     sync(&mut desk, &mut bench);
-    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).way.clone() else {
+    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).delivery.clone() else {
         panic!("a push")
     };
     assert_eq!(key, "instruction-2");
@@ -236,7 +237,7 @@ fn idle_member() -> (TestTeam, TestSession) {
 }
 
 fn idle_member_with_driver(driver: Driver) -> (TestTeam, TestSession) {
-    let mut as_member = SessionSpec { afterwards: OnFinish::Park, ..spec() };
+    let mut as_member = SessionSpec { on_finish: OnFinish::Park, ..spec() };
     as_member.agent.driver = driver;
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     let mut bench = TestSession::running(as_member);
@@ -269,7 +270,8 @@ fn first_of_two_delivered() -> (TestTeam, TestSession, [u32; 2]) {
     let (mut desk, mut bench) = idle_member_with_driver(Driver::Codex);
     let both = ["a", "b"].map(|key| desk.post(&member("boss"), "hand", key));
     sync(&mut desk, &mut bench);
-    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(both[0])).way.clone() else {
+    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(both[0])).delivery.clone()
+    else {
         panic!("a push")
     };
     bench.signal(StreamSignal::InputWritten { key });
@@ -320,7 +322,7 @@ fn d3_unstarted_push_returns_as_next_instruction() {
     let (mut desk, mut bench) = idle_member();
     let no = desk.post(&member("boss"), "hand", "a");
     sync(&mut desk, &mut bench);
-    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).way.clone() else {
+    let DeliveryMode::Push { key, .. } = lease_of(desk.message_status(no)).delivery.clone() else {
         panic!("a push")
     };
     bench.signal(StreamSignal::InputWritten { key });
@@ -333,7 +335,7 @@ fn d3_unstarted_push_returns_as_next_instruction() {
     let lease = lease_of(desk.message_status(no)).clone();
     assert_eq!((bench.session.attempt().no, lease.no), (2, 2), "it is offered again");
     bench.start();
-    let DeliveryMode::Push { key, .. } = lease.way else { panic!("a push") };
+    let DeliveryMode::Push { key, .. } = lease.delivery else { panic!("a push") };
     bench.signal(StreamSignal::InputWritten { key });
     sync(&mut desk, &mut bench);
     assert_eq!(desk.message_status(no).as_str(), "offered");
@@ -396,7 +398,7 @@ fn lost_process_is_reported_once_then_woken_by_message() {
 #[test]
 fn driven_manager_is_woken_by_news() {
     let (mut desk, mut worker) = with_working_session();
-    let mut manager = TestSession::new(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let mut manager = TestSession::new(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     manager.session.id = SessionId(Uuid::from_u128(8));
     let base = Some(snapshot("old"));
     manager.apply(session::SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base });
@@ -438,7 +440,7 @@ fn news_does_not_restart_agent_that_cannot_start() {
     assert_eq!(manager.session.attempts.len(), MAX_FAILED_STARTS);
     let to_second = Recipient::Member("second".to_owned());
     let mut open = desk.task.messages.iter().filter(|message| message.to == to_second);
-    assert!(open.any(|message| message.standing == MessageStatus::Stored), "its news waits");
+    assert!(open.any(|message| message.status == MessageStatus::Stored), "its news waits");
 
     let no = desk.post(&TeamActor::Operator, "second", "a");
     sync(&mut desk, &mut manager);
@@ -486,7 +488,7 @@ fn push_confirmed_after_loop_end_starts_nothing() {
         .session
         .messages
         .iter()
-        .filter(|sent| sent.fate == DeliveryStatus::Queued)
+        .filter(|sent| sent.status == DeliveryStatus::Queued)
         .map(|sent| sent.key.clone())
         .collect();
     for key in unsent {
@@ -494,5 +496,5 @@ fn push_confirmed_after_loop_end_starts_nothing() {
     }
     sync(&mut desk, &mut bench);
     assert_eq!(desk.message_status(no).as_str(), "dead");
-    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.iteration), Some(1));
+    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.iteration), Some(1));
 }

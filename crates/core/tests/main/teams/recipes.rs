@@ -104,7 +104,7 @@ fn recipe_modes_gate_manager_actions() {
         );
         assert!(matches!(why, TeamRejection::NotForRole { .. }));
         let blockers = desk.task.blockers(|_| None);
-        assert_eq!(blockers.contains(&FinishBlocker::NotAttacked), name == "strict");
+        assert_eq!(blockers.contains(&FinishBlocker::NotChallenged), name == "strict");
         desk.apply(&TeamActor::Operator, TeamCommand::Cancel { because: A_REASON.to_owned() });
     }
 }

@@ -46,7 +46,7 @@ fn d14_d22_workers_cannot_end_or_judge() {
             TeamCommand::RecordMove { kind: MoveKind::Stop, because: because() },
             TeamAction::RecordMove,
         ),
-        (TeamCommand::Bury { no: 1, reason: because() }, TeamAction::Sort),
+        (TeamCommand::DeadLetter { no: 1, reason: because() }, TeamAction::ManageMessages),
     ] {
         for (name, role) in [("hand", MemberRole::Worker), ("eye", MemberRole::Reviewer)] {
             let why = TeamRejection::NotForRole { role, action };
@@ -244,11 +244,11 @@ fn separate_review_needs_a_reviewer() {
 
 #[test]
 fn worker_cannot_challenge_its_own_work() {
-    let whole = || TeamCommand::AttackWork { attack: challenge() };
+    let whole = || TeamCommand::ChallengeWork { challenge: challenge() };
     let shown = || TeamCommand::Show {
         iteration: 1,
-        name: "attack".to_owned(),
-        shown: ShownEvidence::Attack(challenge()),
+        name: "challenge".to_owned(),
+        shown: ShownEvidence::Challenge(challenge()),
     };
     let mut desk = TestTeam::paired();
     desk.begin_loop(template(2));

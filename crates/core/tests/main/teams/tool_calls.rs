@@ -15,7 +15,7 @@ use crate::kit::{TURN_ENDED_OK, TestSession, receipt, spec};
 
 /// A team with a worker that has a session and a manager without one.
 fn with_sessions(task: TeamSpec) -> (TestTeam, TestSession) {
-    let bench = TestSession::running(SessionSpec { afterwards: OnFinish::Park, ..spec() });
+    let bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
     let mut desk = TestTeam::open(task);
     desk.sessions.insert(bench.session.id, bench.session.clone());
     desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
@@ -47,7 +47,7 @@ fn call_becomes_command_with_member_key() {
     assert_eq!((post.key.as_str(), post.channel), ("boss/k", MessageChannel::Tool));
     let TeamCommand::Post(post) = command(&send("hand", None), "boss") else { panic!("a post") };
     assert_eq!(post.key, "call-7");
-    let look = MemberCall::Look {};
+    let look = MemberCall::Status {};
     assert_eq!(look.to_command("boss", "call-7"), Ok(None));
 }
 
@@ -105,7 +105,7 @@ fn manager_interrupt_reports_why_it_failed() {
     desk.apply(&member("boss"), command(&call, "boss"));
     let told = &desk.sessions[&bench.session.id].messages;
     let kinds: Vec<AgentMessageKind> =
-        told.iter().filter(|m| m.fate == DeliveryStatus::Queued).map(|m| m.kind).collect();
+        told.iter().filter(|m| m.status == DeliveryStatus::Queued).map(|m| m.kind).collect();
     assert!(
         kinds.contains(&AgentMessageKind::Interrupt) && kinds.contains(&AgentMessageKind::Steer)
     );
@@ -117,9 +117,9 @@ fn manager_interrupt_reports_why_it_failed() {
     bench.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
     desk.sessions.insert(bench.session.id, bench.session.clone());
     let why = desk.reject(&member("boss"), command(&call, "boss"));
-    assert_eq!(why.code(), "not_taken", "{why}");
+    assert_eq!(why.code(), "session_rejected", "{why}");
     let own = MemberCall::Interrupt { member: "boss".to_owned(), text: None };
-    assert_eq!(desk.reject(&member("boss"), command(&own, "boss")).code(), "not_taken");
+    assert_eq!(desk.reject(&member("boss"), command(&own, "boss")).code(), "session_rejected");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn check_result_is_sent_once_to_requester() {
     let [told] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(
         (told.kind, told.trust, &told.from),
-        (TeamMessageKind::News, MessageTrust::Claims, &TeamActor::Provost)
+        (TeamMessageKind::News, MessageTrust::Untrusted, &TeamActor::Provost)
     );
     assert!(told.text.contains("`test` exited with 3"), "{}", told.text);
     assert!(told.text.contains("two tests failed"), "{}", told.text);

@@ -90,7 +90,7 @@ fn retire_hands_over_accepted_messages_too() {
     for (no, again) in [(first, true), (second, false)] {
         let message = desk.message(no);
         assert_eq!(message.to, Recipient::Member("arm".to_owned()));
-        assert_eq!((message.standing.as_str(), message.redelivered), ("stored", again));
+        assert_eq!((message.status.as_str(), message.redelivered), ("stored", again));
     }
     // The key still belongs to the handed-over message.
     assert_eq!(
@@ -122,7 +122,7 @@ fn requeue_keeps_worker_message_a_claim() {
     let no = desk.post(&member("hand"), "boss", "a");
     desk.apply(&TeamActor::Operator, retire("boss", None, true));
     desk.apply(&TeamActor::Operator, requeue(no, Some("arm")));
-    assert_eq!(desk.message(no).trust, MessageTrust::Claims);
+    assert_eq!(desk.message(no).trust, MessageTrust::Untrusted);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn cancelled_dead_letter_is_settled() {
 fn burying_member_is_not_notified() {
     let mut desk = TestTeam::paired();
     let no = desk.post(&TeamActor::Operator, "hand", "a");
-    desk.apply(&member("boss"), TeamCommand::Bury { no, reason: A_REASON.to_owned() });
+    desk.apply(&member("boss"), TeamCommand::DeadLetter { no, reason: A_REASON.to_owned() });
     desk.advance();
     assert_eq!((news_to(&desk, "operator").len(), news_to(&desk, "boss").len()), (1, 0));
     assert_eq!(desk.task.dead_letters().count(), 0, "it was laid aside on purpose");

@@ -35,7 +35,7 @@ impl EffectContext {
         mut cancel: watch::Receiver<bool>,
     ) -> Option<SessionCommand> {
         let dir = self.world.home.launch(launch);
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
         let by_force = matches!(step, StopStep::Kill | StopStep::GivenUp);
         if owed && (block_start(&dir) || by_force) {
             return self.cancel_launch(launch, &dir, cancel).await;

@@ -149,11 +149,11 @@ impl PaneTarget {
         let sight = if pane.dead {
             PaneState::Gone
         } else if pane.in_mode {
-            PaneState::Browsed
+            PaneState::ScrolledBack
         } else if !has_agent {
-            PaneState::Taken
+            PaneState::OtherProgram
         } else if drafted {
-            PaneState::Drafted
+            PaneState::UnsentText
         } else {
             PaneState::Open
         };

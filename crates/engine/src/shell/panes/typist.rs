@@ -103,7 +103,7 @@ impl Typist {
         match supervised_command::blocking(move || type_input(&place, &what)).await {
             Ok(()) => {
                 failpoint::pass("pane.typed");
-                self.record_step(key, TypingState::Keys).await;
+                self.record_step(key, TypingState::Typed).await;
             }
             Err(TypingError::NothingTyped) => {
                 self.record_step(key, TypingState::Untyped).await;
@@ -120,11 +120,11 @@ impl Typist {
         let claimed = self.claim_with_retry().await;
         let claimed = if ours { claimed } else { None };
         let Some(claimed) = claimed else {
-            self.record_step(key, TypingState::Doubted).await;
+            self.record_step(key, TypingState::Unconfirmed).await;
             return;
         };
         if !self.has_exact_text(text).await {
-            self.record_step(key, TypingState::Doubted).await;
+            self.record_step(key, TypingState::Unconfirmed).await;
             return;
         }
         if !self.record_step(key, TypingState::Pressing).await {
@@ -168,7 +168,7 @@ impl Typist {
         };
         self.read_pane()
             .await
-            .is_some_and(|found| found.sight == PaneState::Drafted && is_it(&found))
+            .is_some_and(|found| found.sight == PaneState::UnsentText && is_it(&found))
     }
 
     async fn read_pane(&self) -> Option<Box<PaneContent>> {

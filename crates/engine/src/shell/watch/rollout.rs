@@ -119,7 +119,7 @@ impl RolloutWatch {
         let first = session.launches.first().is_some_and(|first| first.id == launch);
         let goes_on = session.spec.adopted.is_some() || !first;
         let recorded = session.launch(launch);
-        let since = recorded.map_or(0, |launch| launch.owed_at.wall_ms);
+        let since = recorded.map_or(0, |launch| launch.requested_at.wall_ms);
         let since_ms = u64::try_from(since).unwrap_or(0);
         let thread = session.thread.clone();
         let moved = recorded.is_some_and(|launch| launch.watch.behind);
@@ -129,7 +129,7 @@ impl RolloutWatch {
             (None, true) => ReadStart::Now,
             (None, false) => ReadStart::At(0),
         };
-        let left = recorded.map(|launch| launch.watch.left.clone()).unwrap_or_default();
+        let left = recorded.map(|launch| launch.watch.previous_threads.clone()).unwrap_or_default();
         let bell = moves.bell(launch);
         RolloutWatch {
             launch,

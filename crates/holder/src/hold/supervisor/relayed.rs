@@ -60,7 +60,7 @@ impl Supervisor {
         let people = self.user_count();
         let changed = std::mem::replace(&mut self.reported_users, people) != people;
         if changed {
-            self.clients.notify_all(HolderNotice::Visits { people });
+            self.clients.notify_all(HolderNotice::Viewers { count: people });
         }
         changed
     }

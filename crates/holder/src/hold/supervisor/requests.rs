@@ -105,7 +105,7 @@ impl Supervisor {
         self.clients.follow(client);
         self.clients.notify(client, HolderNotice::Journal { end: self.journal.end() });
         if self.rules.listener.is_some() || self.terminal.is_some() {
-            self.clients.notify(client, HolderNotice::Visits { people: self.user_count() });
+            self.clients.notify(client, HolderNotice::Viewers { count: self.user_count() });
         }
         if let Some(suspended) = self.leader.suspended() {
             self.clients.notify(client, HolderNotice::Suspended { suspended });

@@ -185,7 +185,7 @@ impl Logs<'_> {
                 .into());
         }
         let there = self.output_source(&setup.output, "setup").exists();
-        if !there && setup.result == "owed" {
+        if !there && setup.result == "pending" {
             let message = format!("the setup command of session {id} has not started yet");
             return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(format!("provost status {id}"))
@@ -367,7 +367,7 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
 
 /// Whether a launch has started; a pending one has no journal yet.
 fn has_started(row: &SessionRow, at: usize) -> bool {
-    row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
+    row.launches.get(at).is_some_and(|launch| launch.phase != "pending")
 }
 
 /// Whether a launch has run. The holder creates the journal before the command runs, so a missing one was removed.

@@ -86,7 +86,7 @@ impl HolderFollower {
             Some(
                 HolderNotice::Journal { .. }
                 | HolderNotice::Limit { .. }
-                | HolderNotice::Visits { .. }
+                | HolderNotice::Viewers { .. }
                 | HolderNotice::Suspended { .. }
                 | HolderNotice::Exited,
             ) => true,

@@ -191,7 +191,7 @@ fn verification<'a>(asked: &'a WatchOptions, seen: &WatchResult) -> (Option<&'a 
     }
     let (checked, proved) = match &seen.watched {
         WatchTarget::Session(row) => (row.verification != "none", row.verification == "passed"),
-        WatchTarget::Run(row, _) => (!row.checks.is_empty(), row.proved),
+        WatchTarget::Run(row, _) => (!row.checks.is_empty(), row.verified),
     };
     (checked.then_some("checks"), proved)
 }
@@ -234,12 +234,12 @@ fn facts(seen: &WatchResult) -> Value {
             "sealed": row.sealed, "cause": row.cause, "flags": row.flags, "rule": row.rule,
             "claim": row.claim, "process": row.process, "exit": row.exit, "activity": row.activity,
             "verification": row.verification, "requests": row.requests, "progress": row.progress,
-            "retrying": row.retrying, "limited": row.limited, "heard_at": row.heard_at,
+            "retrying": row.retrying, "limited": row.limited, "last_activity_at": row.last_activity_at,
             "since": row.since, "sealed_at": row.sealed_at, "tree": row.tree, "commit": row.commit,
             "directory": place, "refuted": refuted,
         }),
         WatchTarget::Run(row, live) => json!({
-            "sealed": row.sealed, "cause": row.cause, "stage": row.stage, "proved": row.proved,
+            "sealed": row.sealed, "cause": row.cause, "stage": row.stage, "verified": row.verified,
             "requests": row.requests, "tasks": row.tasks, "awaits_approval": row.awaits_approval,
             "working": live.iter().map(|session| &session.id).collect::<Vec<_>>(),
             "since": row.since, "sealed_at": row.sealed_at, "tree": row.tree, "commit": row.commit,

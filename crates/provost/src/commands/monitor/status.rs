@@ -88,7 +88,7 @@ impl WatchTarget {
     pub(super) fn sealed_attempt(&self) -> Option<u32> {
         match self {
             Self::Session(row) => row.sealed.then_some(row.attempt),
-            Self::Run(row, _) => row.sealed.then_some(row.leg),
+            Self::Run(row, _) => row.sealed.then_some(row.attempt),
         }
     }
 
@@ -123,7 +123,7 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
             WatchStatus::TurnsHidden { recheck_at: now.saturating_add(window.min(RECHECK_MS)) }
         }
         "idle" => WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) },
-        "working" | "wrapping_up" | "rework" | "stalled" => silence_status(row, window, now),
+        "working" | "finishing" | "rework" | "stalled" => silence_status(row, window, now),
         _ => WatchStatus::Continues { until: None },
     }
 }
@@ -150,7 +150,7 @@ fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
 }
 
 fn last_heard(row: &SessionRow) -> i64 {
-    row.heard_at.unwrap_or(row.since)
+    row.last_activity_at.unwrap_or(row.since)
 }
 
 /// Returns the status of a run. It waits if it has an open request, and is stuck or lost if all its sessions are.
@@ -195,7 +195,7 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
 fn end_kind(state: &str) -> EndKind {
     match state {
         "succeeded" | "completed" | "accepted" => EndKind::Good,
-        "ended_unclaimed" | "stopped" => EndKind::Unclaimed,
+        "exited_without_claim" | "stopped" => EndKind::Unclaimed,
         _ => EndKind::Bad,
     }
 }
@@ -214,7 +214,7 @@ fn describe_end(row: &SessionRow) -> String {
         "succeeded" => "its work passed every check",
         "completed" => "it reported success, and no check is configured",
         "accepted" => "the operator accepted its work",
-        "ended_unclaimed" => "it exited without reporting success",
+        "exited_without_claim" => "it exited without reporting success",
         "stopped" => "it was stopped before it reported success",
         "disputed" => "the evidence about its work is contradictory",
         "failed" => "it failed",
@@ -251,12 +251,12 @@ mod tests {
 
     fn row(state: &str) -> SessionRow {
         let row = crate::ui::test_session("x", state);
-        SessionRow { sealed: false, launches: vec![launch()], heard_at: Some(1000), ..row }
+        SessionRow { sealed: false, launches: vec![launch()], last_activity_at: Some(1000), ..row }
     }
 
     #[test]
     fn silence_counts_from_last_signal() {
-        for state in ["working", "wrapping_up", "rework", "stalled"] {
+        for state in ["working", "finishing", "rework", "stalled"] {
             let row = row(state);
             assert_eq!(
                 session_status(&row, 500, 1499),
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn hidden_turns_are_not_at_prompt() {
-        let row = SessionRow { flags: vec!["turns_unseen".to_owned()], ..row("idle") };
+        let row = SessionRow { flags: vec!["turns_unobservable".to_owned()], ..row("idle") };
         assert_eq!(session_status(&row, 500, 9000), WatchStatus::TurnsHidden { recheck_at: 9500 });
         assert_eq!(
             session_status(&row, i64::MAX, 9000),
@@ -306,7 +306,7 @@ mod tests {
             ("succeeded", EndKind::Good),
             ("completed", EndKind::Good),
             ("accepted", EndKind::Good),
-            ("ended_unclaimed", EndKind::Unclaimed),
+            ("exited_without_claim", EndKind::Unclaimed),
             ("stopped", EndKind::Unclaimed),
             ("failed", EndKind::Bad),
             ("disputed", EndKind::Bad),
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn run_is_stuck_only_if_all_sessions_are() {
         let run = RunRow { sealed: false, ..crate::ui::test_run("running") };
-        let fresh = SessionRow { heard_at: Some(5000), ..row("working") };
+        let fresh = SessionRow { last_activity_at: Some(5000), ..row("working") };
         let silent = || row("working");
         assert!(matches!(run_status(&run, &[silent()], 500, 5000), WatchStatus::Stuck(_)));
         let stand = run_status(&run, &[silent(), fresh], 500, 5000);

@@ -215,7 +215,7 @@ mod tests {
             (waits, "needs_input", AttemptEnding::NeedsInput),
             (WatchStatus::Lost("r".to_owned()), "lost", AttemptEnding::Lost),
             (ended(EndKind::Good), "completed", AttemptEnding::Completed),
-            (ended(EndKind::Unclaimed), "ended_unclaimed", AttemptEnding::Incomplete),
+            (ended(EndKind::Unclaimed), "exited_without_claim", AttemptEnding::Incomplete),
             (ended(EndKind::Bad), "failed", AttemptEnding::Failed),
         ];
         for (stand, state, otherwise) in table {

@@ -55,7 +55,7 @@ pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<Ru
             continue;
         }
         print_event(context, &event, id)?;
-        if event.kind == "run.card_written" {
+        if event.kind == "run.report_written" {
             let row = target::find_run(&context.daemon()?, id)?;
             if row.sealed {
                 return Ok(row);
@@ -71,7 +71,7 @@ pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<Ru
 }
 
 /// The events after which a run may wait for the user.
-const INPUT_EVENTS: [&str; 3] = ["run.question_seen", "run.plan_reviewed", "run.landing_held"];
+const INPUT_EVENTS: [&str; 3] = ["run.request_observed", "run.plan_reviewed", "run.landing_held"];
 
 /// Whether a run waits for an answer or an approval and cannot continue without it.
 fn needs_input(row: &RunRow) -> bool {
@@ -102,7 +102,7 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
             context.ui.next(&next_commands(&row));
         }
     }
-    if event.kind == "run.question_seen" {
+    if event.kind == "run.request_observed" {
         let row = target::find_run(&context.daemon()?, id)?;
         let asked = ui::requests(paint, Screen::stderr(), clock::now_ms(), &row.requests);
         asked.iter().for_each(|line| context.ui.notice(line));

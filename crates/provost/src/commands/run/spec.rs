@@ -439,7 +439,7 @@ fn templates(config: &Resolved) -> BTreeMap<PromptTemplate, String> {
             PromptTemplate::Repair => &prompts.repair,
             PromptTemplate::Resume => &prompts.resume,
             PromptTemplate::Merge => &prompts.merge,
-            PromptTemplate::Remarks => &prompts.remarks,
+            PromptTemplate::ReviewComments => &prompts.review_comments,
         }
     };
     let worded = PromptTemplate::ALL.into_iter().filter_map(|template| {

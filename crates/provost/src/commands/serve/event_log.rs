@@ -159,7 +159,9 @@ impl ServeEvent {
             ServeEvent::NotReloaded { class, message } => {
                 ("not_reloaded", json!({"class": class, "message": message}))
             }
-            ServeEvent::ChangeNotTrusted { message } => ("not_taken", json!({"message": message})),
+            ServeEvent::ChangeNotTrusted { message } => {
+                ("change_not_trusted", json!({"message": message}))
+            }
             ServeEvent::Warning { message } => ("warning", json!({"message": message})),
             ServeEvent::TrackerFailed { category, message } => {
                 ("tracker_failed", json!({"category": category, "message": message}))
@@ -172,10 +174,10 @@ impl ServeEvent {
                 ("not_opened", json!({"attempt": attempt, "message": message}))
             }
             ServeEvent::Continues { row, .. } => {
-                ("goes_on", json!({"run": row.id, "stage": row.stage}))
+                ("continues", json!({"run": row.id, "stage": row.stage}))
             }
             ServeEvent::NeedsInput { row, command, .. } => {
-                ("asks", json!({"run": row.id, "command": command}))
+                ("needs_input", json!({"run": row.id, "command": command}))
             }
             ServeEvent::Ended { row, .. } => (
                 "ended",
@@ -183,7 +185,7 @@ impl ServeEvent {
                     "branch": row.landing.branch, "usage": row.usage}),
             ),
             ServeEvent::Stopping { run, why, .. } => ("stopping", json!({"run": run, "why": why})),
-            ServeEvent::IssueWaits { why, .. } => ("held", json!({"why": why})),
+            ServeEvent::IssueWaits { why, .. } => ("waiting", json!({"why": why})),
             ServeEvent::Cleaned { run, removed, kept } => {
                 ("cleaned", json!({"run": run, "removed": removed, "kept": kept}))
             }
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn json_names_event_and_issue() {
         let told = ServeEvent::IssueWaits { of: of(), why: "waits".to_owned() }.json(5);
-        let expected = json!({"event": "held", "at": 5, "issue_id": "7", "issue_identifier": "ABC\u{1b}[2J", "why": "waits"});
+        let expected = json!({"event": "waiting", "at": 5, "issue_id": "7", "issue_identifier": "ABC\u{1b}[2J", "why": "waits"});
         assert_eq!(told, expected);
     }
 

@@ -52,7 +52,7 @@ const WATCH_EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::DELETE);
 
 /// The run events that may require an action or a report.
-const WAKE_EVENT_KINDS: [&str; 3] = ["run.sealed", "run.question_seen", "run.cancelled"];
+const WAKE_EVENT_KINDS: [&str; 3] = ["run.sealed", "run.request_observed", "run.cancelled"];
 
 /// The exit code after a second interrupt, as shells use it for that signal.
 const INTERRUPTED: i32 = 130;

@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(agent.env["LANG"], "C");
         assert!(agent.env["PATH"].starts_with("/usr/bin:/bin:"), "{}", agent.env["PATH"]);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));
-        assert_eq!(spec.exit0, ExitZeroPolicy::SaysNothing);
+        assert_eq!(spec.exit0, ExitZeroPolicy::NotAClaim);
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn one_shot_never_asks_and_exit_counts() {
         let spec = CodexTestEnv::new().spec(&["--once", "do it"], &[]).unwrap();
-        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, ExitZeroPolicy::IsDone));
+        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, ExitZeroPolicy::Completes));
         assert_eq!(spec.agent.settings.approvals, Approvals::Never);
         assert!(!spec.agent.settings.questions);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));

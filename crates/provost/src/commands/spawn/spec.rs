@@ -74,7 +74,7 @@ pub(super) fn build(
         },
         empty_diff: no_change(&config),
         exit0: exit0(args, agent.driver, &config),
-        afterwards: if args.keep || args.tty { OnFinish::Park } else { OnFinish::Close },
+        on_finish: if args.keep || args.tty { OnFinish::Park } else { OnFinish::Close },
         bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
         policy,
@@ -266,13 +266,13 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
 fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit0_is_done || args.agent.is_none();
     match driver {
-        Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::SaysNothing,
-        Driver::CodexExec => ExitZeroPolicy::IsDone,
+        Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::NotAClaim,
+        Driver::CodexExec => ExitZeroPolicy::Completes,
         Driver::Command | Driver::Jsonl | Driver::Terminal => {
             if is_done && !args.no_exit0_is_done {
-                ExitZeroPolicy::IsDone
+                ExitZeroPolicy::Completes
             } else {
-                ExitZeroPolicy::SaysNothing
+                ExitZeroPolicy::NotAClaim
             }
         }
     }

@@ -148,7 +148,8 @@ mod tests {
         for state in ["succeeded", "completed", "accepted"] {
             assert_eq!(failure(&row(state, true)), None, "{state}");
         }
-        let ends = ["failed", "disputed", "ended_unclaimed", "stopped", "cancelled", "superseded"];
+        let ends =
+            ["failed", "disputed", "exited_without_claim", "stopped", "cancelled", "superseded"];
         for state in ends {
             assert_eq!(failure(&row(state, true)), Some(ErrorCode::Failed), "{state}");
         }

@@ -56,7 +56,7 @@ fn show_state(context: &Context, reply: &AsOfReply) -> Result<(), Error> {
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     let read = |why: serde_json::Error| usage(format!("cannot parse the daemon's reply: {why}"));
     let row = reply.row.clone();
-    let lines = match reply.of.as_str() {
+    let lines = match reply.kind.as_str() {
         "session" => {
             let row: SessionRow = serde_json::from_value(row).map_err(read)?;
             ui::session_detail(paint, screen, now, &row)

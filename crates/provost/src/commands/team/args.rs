@@ -101,7 +101,7 @@ impl NamedTeamArgs {
 /// The reply with one team.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TeamReply {
-    pub(crate) task: TeamRow,
+    pub(crate) team: TeamRow,
 }
 
 impl<'a> TeamTarget<'a> {
@@ -121,7 +121,7 @@ impl<'a> TeamTarget<'a> {
     /// Reads the team.
     pub(crate) fn find(&self, context: &Context) -> Result<TeamRow, ApiError> {
         let reply: TeamReply = self.get(context, &target::team_path(self.team))?;
-        Ok(reply.task)
+        Ok(reply.team)
     }
 
     /// Reads a resource of the team. Sends the caller's identity, because an agent's default is its own team.
@@ -196,10 +196,10 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> CliResult {
     })?;
     let own = context.environment.get("PROVOST_SESSION");
     let (next, lines) = match &changed {
-        TeamChangeReply::Message { task, message } => {
+        TeamChangeReply::Message { team: task, message } => {
             (after_message(task, by), vec![ui::message_change_line(task, message)])
         }
-        TeamChangeReply::Task { task } => {
+        TeamChangeReply::Task { team: task } => {
             (next_for(task, by, own), ui::team_change_lines(context.ui.paint, task, &reply))
         }
     };
@@ -216,8 +216,8 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> CliResult {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum TeamChangeReply {
-    Message { task: TeamHeadRow, message: Box<TeamMessageRow> },
-    Task { task: Box<TeamRow> },
+    Message { team: TeamHeadRow, message: Box<TeamMessageRow> },
+    Task { team: Box<TeamRow> },
 }
 
 /// Returns the next commands after a message: a member takes its next one, other callers list all of them.

@@ -201,12 +201,12 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
             args.team.target().change(context, &command, &args.key)
         }
         ContractCommand::Challenge(args) => {
-            let attack = WorkChallenge {
+            let challenge = WorkChallenge {
                 failure_mode: args.failure_mode.clone(),
                 check: args.check.clone(),
                 result: args.result.clone(),
             };
-            args.team.target().change(context, &TeamCommand::AttackWork { attack }, &args.key)
+            args.team.target().change(context, &TeamCommand::ChallengeWork { challenge }, &args.key)
         }
     }
 }
@@ -275,7 +275,7 @@ fn show(context: &Context, args: &ContractShowArgs) -> CliResult {
         next.push(meant.show_command(&row.id));
     }
     if context.ui.json {
-        context.ui.result(json!({"task": row.id, "config": row.config}), &next)?;
+        context.ui.result(json!({"team": row.id, "config": row.config}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let config: ManagerConfig = serde_json::from_value(row.config.clone())

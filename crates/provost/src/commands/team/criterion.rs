@@ -225,7 +225,7 @@ fn add(context: &Context, args: &AddArgs) -> CliResult {
     };
     let (text, rationale) = (input::read_text(&args.text)?, args.rationale.clone());
     let command = if args.accept {
-        TeamCommand::Demand { text, rationale, needs }
+        TeamCommand::ProposeAccepted { text, rationale, needs }
     } else {
         TeamCommand::Propose { text, rationale, needs }
     };
@@ -247,7 +247,7 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
     let command = TeamCommand::Draft { from, dry_run: args.dry_run };
     let reply = args.team.target().send(context, &command, &args.key.get(context))?;
     // The hints name the team even if it is the only one, so that they work anywhere.
-    let of = args.team.target().options(reply["task"]["id"].as_str().unwrap_or_default());
+    let of = args.team.target().options(reply["team"]["id"].as_str().unwrap_or_default());
     let next =
         [format!("provost team criterion ls{of}"), format!("provost team criterion accept NO{of}")];
     if context.ui.json {
@@ -269,7 +269,7 @@ fn ls(context: &Context, args: &CriterionLsArgs) -> CliResult {
     let rows: Vec<_> =
         task.criteria.into_iter().filter(|row| !args.open || open(&row.state)).collect();
     if context.ui.json {
-        context.ui.result(json!({"task": task.id, "criteria": rows}), &[])?;
+        context.ui.result(json!({"team": task.id, "criteria": rows}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {

@@ -30,7 +30,7 @@ pub(crate) struct HandoffArgs {
 /// The daemon's reply.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HandoffReply {
-    pub(crate) task: String,
+    pub(crate) team: String,
     pub(crate) handoffs: Vec<HandoffRow>,
     pub(crate) heartbeat: Option<HeartbeatRow>,
 }
@@ -49,8 +49,8 @@ pub(crate) fn find(
 pub(crate) fn run(context: &Context, args: &HandoffArgs) -> CliResult {
     let handed = find(context, &args.team, args.member.as_deref())?;
     if context.ui.json {
-        let HandoffReply { task, handoffs, heartbeat } = handed;
-        let told = json!({"task": task, "handoffs": handoffs, "heartbeat": heartbeat});
+        let HandoffReply { team: task, handoffs, heartbeat } = handed;
+        let told = json!({"team": task, "handoffs": handoffs, "heartbeat": heartbeat});
         context.ui.result(told, &[])?;
         return Ok(ExitCode::SUCCESS);
     }

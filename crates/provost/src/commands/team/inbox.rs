@@ -174,9 +174,9 @@ pub(crate) fn run(context: &Context, args: &InboxArgs) -> CliResult {
                 to: to.cloned(),
             })
         }
-        InboxCommand::DeadLetter(args) => {
-            change_disposition(context, &args.rest, |no, reason| TeamCommand::Bury { no, reason })
-        }
+        InboxCommand::DeadLetter(args) => change_disposition(context, &args.rest, |no, reason| {
+            TeamCommand::DeadLetter { no, reason }
+        }),
     }
 }
 
@@ -190,7 +190,7 @@ fn change_disposition(
 
 #[derive(Debug, Deserialize)]
 struct MessagesReply {
-    task: String,
+    team: String,
     messages: Vec<TeamMessageRow>,
 }
 
@@ -207,13 +207,13 @@ fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
 
 /// Whether a message is closed.
 fn is_closed(row: &TeamMessageRow) -> bool {
-    !matches!(row.standing.as_str(), "stored" | "offered" | "accepted" | "dead")
+    !matches!(row.status.as_str(), "stored" | "offered" | "accepted" | "dead")
 }
 
 /// A message that waits for the operator, with its team.
 #[derive(Debug, Serialize)]
 struct OperatorMessage {
-    task: String,
+    team: String,
     name: String,
     #[serde(flatten)]
     message: TeamMessageRow,
@@ -232,13 +232,13 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> C
         lines.extend(ui::for_operator_lines(paint, std::slice::from_ref(&task)));
         lines.extend(ui::message_lines(paint, screen, now, &messages));
         waiting.extend(messages.into_iter().map(|message| OperatorMessage {
-            task: task.id.clone(),
+            team: task.id.clone(),
             name: task.name.clone(),
             message,
         }));
     }
     if context.ui.json {
-        context.ui.result(json!({"task": null, "messages": waiting}), &next)?;
+        context.ui.result(json!({"team": null, "messages": waiting}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     if lines.is_empty() {
@@ -267,7 +267,7 @@ fn ls(context: &Context, args: &InboxLsArgs) -> CliResult {
     reply.messages.retain(|row| args.all || !is_closed(row));
     reply.messages.retain(|row| args.to.as_ref().is_none_or(|to| *to == row.to));
     if context.ui.json {
-        context.ui.result(json!({"task": reply.task, "messages": reply.messages}), &[])?;
+        context.ui.result(json!({"team": reply.team, "messages": reply.messages}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if reply.messages.is_empty() {

@@ -79,7 +79,7 @@ pub(super) fn pause(context: &Context, args: &PauseArgs) -> CliResult {
 }
 
 pub(super) fn resume(context: &Context, args: &TeamResumeArgs) -> CliResult {
-    args.team.target().change(context, &TeamCommand::GoOn, &args.key)
+    args.team.target().change(context, &TeamCommand::Resume, &args.key)
 }
 
 pub(super) fn fail(context: &Context, args: &FailArgs) -> CliResult {

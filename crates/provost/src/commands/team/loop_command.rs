@@ -47,7 +47,7 @@ enum LoopCommand {
 /// Start a loop
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team loop start build --check 'cargo test' -t limits\n  provost team loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 -t limits"
+    after_help = "Examples:\n  provost team loop start build --check 'cargo test' -t limits\n  provost team loop start --require tests=verified:'cargo test' --require challenge --max-iterations 5 -t limits"
 )]
 struct LoopStartArgs {
     #[command(flatten)]
@@ -127,7 +127,7 @@ struct LoopStatusArgs {
 /// Evidence from a command is recorded by `provost team prove --evidence NAME`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team loop submit attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost team loop submit release --field version=1.2 --field notes=NOTES.md"
+    after_help = "Examples:\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team loop submit challenge --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost team loop submit release --field version=1.2 --field notes=NOTES.md"
 )]
 struct LoopSubmitArgs {
     /// Name of the evidence, as listed by `provost team loop status`
@@ -235,7 +235,7 @@ fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
     let next = args::next_commands(&task, meant.by().as_deref());
     if context.ui.json {
         let counts = &task.messages;
-        let told = json!({"task": task.id, "loop": task.loop_row, "messages": counts});
+        let told = json!({"team": task.id, "loop": task.loop_row, "messages": counts});
         context.ui.result(told, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -271,7 +271,7 @@ fn parse_evidence(args: &LoopSubmitArgs) -> Result<ShownEvidence, ApiError> {
     if let (Some(failure_mode), Some(check), Some(result)) =
         (args.failure_mode.clone(), args.check.clone(), args.result.clone())
     {
-        return Ok(ShownEvidence::Attack(WorkChallenge { failure_mode, check, result }));
+        return Ok(ShownEvidence::Challenge(WorkChallenge { failure_mode, check, result }));
     }
     if args.field.is_empty() {
         let message = "no evidence given: use --text, --field NAME=VALUE, or --failure-mode with --check and --result";

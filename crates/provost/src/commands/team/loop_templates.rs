@@ -101,7 +101,7 @@ pub(crate) fn policy(config: &Resolved, name: &str) -> Result<ManagingPolicy, Ap
     let after = own.nudge_after.on();
     Ok(ManagingPolicy {
         name: name.to_owned(),
-        acts: own.acts,
+        actions: own.actions,
         check: own.check,
         rework: own.rework,
         rework_text: text(&own.rework_text),
@@ -109,7 +109,7 @@ pub(crate) fn policy(config: &Resolved, name: &str) -> Result<ManagingPolicy, Ap
         nudge_after_ms: after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         nudges: own.nudges,
         nudge_text: text(&own.nudge_text),
-        go_on: own.go_on,
+        continue_loop: own.continue_loop,
         finish: own.finish,
     })
 }

@@ -122,14 +122,14 @@ pub(super) fn run(context: &Context, args: &TeamNewArgs) -> CliResult {
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
     let request = OpenTeamRequest { id: clock::new_id().to_string(), spec };
-    let reply: Value = context.daemon()?.post("/v1/tasks", &request, &args.key.get(context))?;
+    let reply: Value = context.daemon()?.post("/v1/teams", &request, &args.key.get(context))?;
     show_opened(context, reply)
 }
 
 /// Shows an opened team: its ID first.
 fn show_opened(context: &Context, reply: Value) -> CliResult {
     let row: Option<TeamRow> =
-        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
+        reply.get("team").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     if context.ui.json {
         context.ui.result(reply, &next)?;

@@ -108,14 +108,14 @@ fn probe(nonce: &str, name: &str, seconds: u64) -> NewMessage {
 fn ends(event: &EventRow, task: &str) -> bool {
     let phase = &event.data["phase"];
     let over = ["done", "failed", "cancelled"].iter().any(|word| phase.get(word).is_some());
-    let left = matches!(event.kind.as_str(), "task.member_left" | "task.member_rotated");
-    event.session == task && (left || (event.kind == "task.phase_changed" && over))
+    let left = matches!(event.kind.as_str(), "team.member_left" | "team.member_rotated");
+    event.session == task && (left || (event.kind == "team.phase_changed" && over))
 }
 
 /// Whether an event is this member's message to the operator with the member's own nonce.
 fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
     let data = &event.data;
-    event.kind == "task.message_stored"
+    event.kind == "team.message_stored"
         && event.session == task
         && data["from"]["member"] == *name
         && data["to"] == "operator"
@@ -133,7 +133,7 @@ fn show_result(context: &Context, task: &str, members: &[&str], silent: Vec<&str
     if context.ui.json {
         let answered: Vec<&&str> = members.iter().filter(|name| !silent.contains(name)).collect();
         let value = json!({
-            "ok": ready, "task": task, "ready": ready, "answered": answered, "silent": silent,
+            "ok": ready, "team": task, "ready": ready, "answered": answered, "silent": silent,
         });
         context.ui.result(value, &next)?;
         return Ok(code);

@@ -37,28 +37,28 @@ pub(super) struct TeamShowArgs {
 
 #[derive(Debug, Deserialize)]
 struct TeamListReply {
-    tasks: Vec<TeamRow>,
+    teams: Vec<TeamRow>,
     more: bool,
 }
 
 pub(super) fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
-    let path = target::with_query("/v1/tasks", &[("limit", Some(args.limit.to_string()))]);
+    let path = target::with_query("/v1/teams", &[("limit", Some(args.limit.to_string()))]);
     let reply: TeamListReply = args::client(context)?.get(&path)?;
     if context.ui.json {
-        context.ui.result(json!({"tasks": reply.tasks, "more": reply.more}), &[])?;
+        context.ui.result(json!({"teams": reply.teams, "more": reply.more}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    if reply.tasks.is_empty() {
+    if reply.teams.is_empty() {
         context.ui.notice("no teams");
         context.ui.next(&["provost team start GOAL --worker codex".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::stdout());
-    context.ui.lines(&ui::team_lines(paint, screen, clock::now_ms(), &reply.tasks))?;
+    context.ui.lines(&ui::team_lines(paint, screen, clock::now_ms(), &reply.teams))?;
     if reply.more {
         context.ui.notice("there are more closed ones: provost team ls --limit N");
     }
-    let waiting = reply.tasks.iter().find(|row| row.for_operator > 0);
+    let waiting = reply.teams.iter().find(|row| row.for_operator > 0);
     let mut next: Vec<String> = waiting.map(take_message_command).into_iter().collect();
     next.push("provost team show TEAM".to_owned());
     context.ui.next(&next);
@@ -67,9 +67,9 @@ pub(super) fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
 
 /// Returns the open teams.
 pub(crate) fn open_teams(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
-    let path = target::with_query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
+    let path = target::with_query("/v1/teams", &[("limit", Some("0".to_owned()))]);
     let reply: TeamListReply = client.get(&path)?;
-    Ok(reply.tasks.into_iter().filter(|row| !row.terminal).collect())
+    Ok(reply.teams.into_iter().filter(|row| !row.terminal).collect())
 }
 
 /// Returns the teams with messages that the operator has not handled yet.
@@ -92,7 +92,7 @@ pub(super) fn show(context: &Context, args: &TeamShowArgs) -> CliResult {
     // The user just ran this command.
     next.retain(|command| !command.starts_with("provost team show"));
     if context.ui.json {
-        context.ui.result(json!({"task": row}), &next)?;
+        context.ui.result(json!({"team": row}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (paint, screen) = (context.ui.paint, Screen::stdout());

@@ -149,7 +149,7 @@ fn spec(
 /// elsewhere go to standard error. `provost team handoff` prints the hand-offs again.
 fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult {
     let row: Option<TeamRow> =
-        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
+        reply.get("team").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     let pulled = |row: &TeamRow| row.members.iter().any(|one| !one.communication.can_push);
     let handed = match row.as_ref().filter(|row| pulled(row)) {

@@ -59,7 +59,7 @@ pub(crate) fn finish(
         }
     }
     let reply: Value = meant.get(context, &target::team_path(&asked.id))?;
-    let done = reply["task"]["state"] == "done";
+    let done = reply["team"]["state"] == "done";
     meant.show(context, reply)?;
     Ok(ExitCode::from(u8::from(!done)))
 }

@@ -137,7 +137,7 @@ fn parse_scope(named: &str) -> Result<SearchScope, ApiError> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct TelemetryQuery {
-    task: Option<String>,
+    team: Option<String>,
     window_ms: Option<u64>,
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn telemetry(
         query.window_ms.map_or(DEFAULT_WINDOW_MS, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
     let to = wall_ms();
     respond(&daemon, &caller, move |ledger| {
-        let task = query.task.map(|named| history::resolve_task(ledger, &named)).transpose()?;
+        let task = query.team.map(|named| history::resolve_task(ledger, &named)).transpose()?;
         history::telemetry(ledger, TelemetryWindow { from: to.saturating_sub(window), to, task })
     })
     .await

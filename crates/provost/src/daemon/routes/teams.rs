@@ -144,7 +144,7 @@ pub(super) async fn cycle(
     let seen = daemon.handle.request(ask, "operator", None).await?;
     let mut seen: serde_json::Value = serde_json::from_str(&seen)
         .map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))?;
-    let id = seen["cycle"]["task"]["id"].as_str().unwrap_or_default();
+    let id = seen["cycle"]["team"]["id"].as_str().unwrap_or_default();
     let id: TeamId =
         id.parse().map_err(|_| ApiError::new(ErrorCode::Internal, "the task has no id"))?;
     // Read from the stream without the engine. Reading consumes nothing.
@@ -239,7 +239,7 @@ fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
         TeamCaller::Launch { .. } => "",
     };
     // A name may contain any character, so its length marks where it ends.
-    format!("task/{kind}/{}:{member}", member.len())
+    format!("team/{kind}/{}:{member}", member.len())
 }
 
 /// Returns the caller's next message, and waits for one if none exists. An empty result is not an error.
@@ -268,7 +268,7 @@ pub(super) async fn next(
         }
         let come = tokio::select! {
             () = daemon.stop.cancelled() => false,
-            come = tokio::time::timeout_at(deadline, wait_for_message(&mut news, &found.task)) => come.is_ok(),
+            come = tokio::time::timeout_at(deadline, wait_for_message(&mut news, &found.team)) => come.is_ok(),
         };
         if !come {
             return Ok(json_response(Body::from(answer)));
@@ -279,7 +279,7 @@ pub(super) async fn next(
 /// The part of the engine's reply that decides whether to wait.
 #[derive(Debug, Deserialize)]
 struct InboxPoll {
-    task: String,
+    team: String,
     item: Option<IgnoredAny>,
 }
 
@@ -289,7 +289,7 @@ async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
         match news.recv().await {
             Ok(events) => {
                 let come = events.iter().any(|event| {
-                    event.stream == "task" && event.session == task && may_add_message(&event.kind)
+                    event.stream == "team" && event.session == task && may_add_message(&event.kind)
                 });
                 if come {
                     return;
@@ -306,13 +306,13 @@ async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
 fn may_add_message(kind: &str) -> bool {
     matches!(
         kind,
-        "task.message_stored"
-            | "task.message_returned"
-            | "task.message_requeued"
-            | "task.phase_changed"
-            | "task.member_bound"
-            | "task.member_left"
-            | "task.member_rotated"
+        "team.message_stored"
+            | "team.message_returned"
+            | "team.message_requeued"
+            | "team.phase_changed"
+            | "team.member_bound"
+            | "team.member_left"
+            | "team.member_rotated"
     )
 }
 

@@ -30,7 +30,7 @@ fn of_session(event: &Event) -> bool {
             | Event::StreamHeard(_)
             | Event::StreamClosed(_)
             | Event::StreamSettled(_)
-            | Event::StoreRemoved(_)
+            | Event::ConversationDeleted(_)
             | Event::ProgressReported(_)
             | Event::UsageReported(_)
             | Event::ContextReported(_)

@@ -25,7 +25,7 @@ pub(super) fn describe(event: &Event) -> String {
         | Event::WorkPrepared(_)
         | Event::WorkFailed(_)
         | Event::WorkRemoved(_)
-        | Event::StoreRemoved(_)
+        | Event::ConversationDeleted(_)
         | Event::SetupFinished(_)
         | Event::LaunchRequested(_)
         | Event::LaunchStarted(_)
@@ -54,7 +54,7 @@ pub(super) fn describe(event: &Event) -> String {
         | Event::StreamSettled(_)
         | Event::OutputOversized(_)
         | Event::OutputAtLimit(_)
-        | Event::OutputNoRoom(_)
+        | Event::OutputDiskFull(_)
         | Event::OutputResumed(_)
         | Event::OutputLost(_)
         | Event::RecordForged(_)
@@ -128,7 +128,9 @@ fn describe_start(event: &Event) -> String {
         }
         Event::WorkFailed(e) => format!("cannot create the working directory: {}", e.reason),
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
-        Event::StoreRemoved(_) => "conversation removed, it can no longer be resumed".to_owned(),
+        Event::ConversationDeleted(_) => {
+            "conversation removed, it can no longer be resumed".to_owned()
+        }
         Event::SetupFinished(e) => match &e.failure {
             None => "setup done".to_owned(),
             Some(why) => format!("setup failed: {why}"),
@@ -206,7 +208,7 @@ fn describe_stream(event: &Event) -> String {
             format!("line of {} stored but not parsed", format_size(e.bytes))
         }
         Event::OutputAtLimit(_) => "output limit reached, agent paused".to_owned(),
-        Event::OutputNoRoom(e) => format!("no space on the disk of {}, agent paused", e.dir),
+        Event::OutputDiskFull(e) => format!("no space on the disk of {}, agent paused", e.dir),
         Event::OutputResumed(_) => "disk space is available again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::RecordForged(e) => {
@@ -228,7 +230,7 @@ fn describe_stream(event: &Event) -> String {
         Event::ProgressReported(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
         Event::SignalRecorded(e) => format!("{}: {}", e.by.as_str(), e.said.describe()),
         Event::SignalInferred(e) => format!("{} shows: {}", e.by.as_str(), e.said.describe()),
-        Event::PaneSeen(e) => e.sight.describe().to_owned(),
+        Event::PaneSeen(e) => e.state.describe().to_owned(),
         Event::UsageReported(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
         Event::ContextCompacted(_) => "conversation compacted".to_owned(),
         Event::CompactionFailed(e) => format!("conversation not compacted: {}", e.reason),
@@ -247,7 +249,7 @@ fn describe_process(event: &Event) -> String {
         Event::ProcessSeen(_) => "process is visible again".to_owned(),
         Event::ProcessSuspended(e) if e.suspended => "process suspended".to_owned(),
         Event::ProcessSuspended(_) => "process resumed".to_owned(),
-        Event::ViewersChanged(e) => match e.people {
+        Event::ViewersChanged(e) => match e.viewers {
             0 => "no viewer is attached any more".to_owned(),
             1 => "1 viewer is attached".to_owned(),
             people => format!("{people} viewers are attached"),
@@ -283,7 +285,7 @@ fn describe_exchange(event: &Event) -> String {
                 FactKind::Pr => "pull request",
                 FactKind::Artifact => "artifact",
             };
-            format!("{fact} reported: {}{}", e.value, status_suffix(e.standing))
+            format!("{fact} reported: {}{}", e.value, status_suffix(e.status))
         }
         Event::RequestOpened(e) => describe_request(e),
         Event::RequestContradicted(e) => {
@@ -306,7 +308,7 @@ fn describe_exchange(event: &Event) -> String {
         Event::ToolAnswered(e) if e.ok => format!("call {} answered", e.no),
         Event::ToolAnswered(e) => format!("call {} refused: {}", e.no, e.text),
         Event::RequestSettled(e) => {
-            let fate = match e.fate {
+            let fate = match e.status {
                 RequestStatus::Open => "open",
                 RequestStatus::Answered => "answered",
                 RequestStatus::Withdrawn => "withdrawn",
@@ -328,21 +330,21 @@ fn describe_exchange(event: &Event) -> String {
             append_text(format!("{} for the agent{decided}", message_kind_name(e.kind)), said)
         }
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
-        Event::MessageTyped(e) => match e.way {
+        Event::MessageTyped(e) => match e.state {
             TypingState::CommandLine => format!("{} given on the command line", e.key),
             TypingState::Typing => format!("typing {}", e.key),
             TypingState::Untyped => format!("{} not typed, the pane accepted no keys", e.key),
-            TypingState::Keys => format!("{} typed", e.key),
-            TypingState::Again => {
+            TypingState::Typed => format!("{} typed", e.key),
+            TypingState::RetryEnter => {
                 format!("{} is not in the agent's transcript, Enter is retried", e.key)
             }
             TypingState::Pressing => format!("retrying Enter for {}", e.key),
             TypingState::Pressed => format!("retried Enter for {}", e.key),
-            TypingState::Doubted => format!("{} may have been typed", e.key),
+            TypingState::Unconfirmed => format!("{} may have been typed", e.key),
         },
         Event::MessageUnconfirmed(e) => format!("{} waits: {}", e.key, e.reason),
         Event::MessageRefused(e) => {
-            let next = if e.again { ", resent after the open turn" } else { "" };
+            let next = if e.retry { ", resent after the open turn" } else { "" };
             format!("{} rejected by the agent{next}: {}", e.key, e.reason)
         }
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
@@ -431,7 +433,7 @@ fn describe_claim(e: &ClaimMade) -> String {
         ClaimSource::Policy => format!("exit 0 counts as {kind}"),
         ClaimSource::TurnError => format!("the turn's error counts as {kind}"),
     };
-    append_text(format!("{claim}{}", status_suffix(e.standing)), e.text.as_deref())
+    append_text(format!("{claim}{}", status_suffix(e.status)), e.text.as_deref())
 }
 
 fn describe_request(e: &RequestOpened) -> String {

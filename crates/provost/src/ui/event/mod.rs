@@ -114,14 +114,14 @@ mod tests {
             kind: kind.to_owned(),
             actor: "provost".to_owned(),
             data,
-            state: Some("wrapping_up".to_owned()),
+            state: Some("finishing".to_owned()),
         }
     }
 
     fn claim(text: &str) -> EventRow {
         let data = json!({
             "launch": LAUNCH, "kind": "completed", "source": "agent", "text": text,
-            "standing": "applied", "cursor": null,
+            "status": "applied", "cursor": null,
         });
         event("claim.made", data)
     }

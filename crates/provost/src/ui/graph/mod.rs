@@ -122,7 +122,7 @@ impl TaskMark {
 fn classify(row: &GraphTaskRow) -> TaskMark {
     match row.state.as_str() {
         "" | "planned" | "waiting" | "ready" => TaskMark::Waiting,
-        "needs_input" | "stalled" | "lost" | "ended_unclaimed" => TaskMark::NeedsUser,
+        "needs_input" | "stalled" | "lost" | "exited_without_claim" => TaskMark::NeedsUser,
         "succeeded" | "completed" | "accepted" | "done" | "merged" => TaskMark::Done,
         "failed" | "disputed" => TaskMark::Failed,
         "cancelled" | "superseded" | "skipped" | "stopped" => TaskMark::Dropped,

@@ -80,7 +80,7 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     stage.provost(&["resume", &id]).ok();
     stage.provost(&["resume", &id]).assert_code(4);
     let row = stage.wait_run_sealed(&id);
-    assert_eq!((&row["state"], &row["leg"]), (&"completed".into(), &2.into()), "{row:#}");
+    assert_eq!((&row["state"], &row["attempt"]), (&"completed".into(), &2.into()), "{row:#}");
     let branch = row["landing"]["branch"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]), "hello");
     let second = stage.wait_summary(&id);
@@ -118,7 +118,7 @@ fn e05_run_cancelled_in_review_keeps_work() {
     let id = stage.run_detached(&["Write it.", "--no-triage", "--check", "test -s greeting.txt"]);
     stage.model.wait_for_hold("door");
     let row = cancel_run(&stage, &id);
-    assert_eq!((&row["stage"], &row["proved"]), (&"task_review".into(), &true.into()), "{row:#}");
+    assert_eq!((&row["stage"], &row["verified"]), (&"task_review".into(), &true.into()), "{row:#}");
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
     stage.model.release("door");
@@ -135,7 +135,11 @@ fn e05_run_cancelled_in_final_review_lands_nothing() {
     let id = stage.run_detached(&[&asked[..], &reviews].concat());
     stage.model.wait_for_hold("door");
     let row = cancel_run(&stage, &id);
-    assert_eq!((&row["stage"], &row["proved"]), (&"final_review".into(), &true.into()), "{row:#}");
+    assert_eq!(
+        (&row["stage"], &row["verified"]),
+        (&"final_review".into(), &true.into()),
+        "{row:#}"
+    );
     assert_eq!((&row["landing"]["done"], stage.repo.head()), (&false.into(), head), "{row:#}");
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");

@@ -51,7 +51,7 @@ fn play_run(crash: Option<&Crash>) -> Option<(Vec<String>, u64)> {
         &format!("grep -q hello greeting.txt && echo run >> {}", checks.display()),
     );
     let row = stage.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&json!("succeeded"), &json!(true)), "{row:#}");
     let events = settled_events(&stage, &id);
 
     let hooks_run = fs::read_to_string(&hooks).unwrap();
@@ -88,7 +88,7 @@ fn open_run(stage: &CodexEnv, check: &str) -> String {
 /// Waits for the run's hooks and its summary, and returns its other events without the varying fields.
 fn settled_events(stage: &CodexEnv, id: &str) -> Vec<String> {
     let after = |event: &Value| {
-        ["run.hook_finished", "run.card_written"].iter().any(|kind| event["kind"] == *kind)
+        ["run.hook_finished", "run.report_written"].iter().any(|kind| event["kind"] == *kind)
     };
     let events = eventually("hooks and summary are done", || {
         let listed = stage.provost(&["events", id, "--limit", "10000", "--json"]);

@@ -28,7 +28,11 @@ fn r04_r21_decision_reaches_every_later_stage() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(row["decisions"][0]["answer"][0], "Blue", "{row:#}");
     assert_eq!(row["findings"][0]["title"], "No newline", "{row:#}");
-    assert_eq!((&row["proved"], &row["landing"]["done"]), (&true.into(), &true.into()), "{row:#}");
+    assert_eq!(
+        (&row["verified"], &row["landing"]["done"]),
+        (&true.into(), &true.into()),
+        "{row:#}"
+    );
     let branch = row["landing"]["branch"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]).trim(), "hello");
     for prompt in ["Do the task below", "Review the work"] {
@@ -50,7 +54,7 @@ fn oldest_codex_turns_goal_into_verified_branch() {
     let Some(stage) = CodexEnv::with_version(TestedCodex::Oldest, &scenario) else { return };
     let id = stage.run_detached(&["Write a greeting.", "--check", CHECK]);
     let row = stage.wait_run_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&"succeeded".into(), &true.into()), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&"succeeded".into(), &true.into()), "{row:#}");
     assert_eq!(row["understanding"], "a greeting is to be written", "{row:#}");
     assert_eq!(row["findings"][0]["title"], "No newline", "{row:#}");
     let branch = row["landing"]["branch"].as_str().unwrap();
@@ -158,7 +162,7 @@ fn e07_e18_failed_run_resumes_same_conversation() {
 
     stage.provost(&["resume", &id]).ok();
     let row = stage.wait_run_sealed(&id);
-    assert_eq!((&row["state"], &row["leg"]), (&"succeeded".into(), &2.into()), "{row:#}");
+    assert_eq!((&row["state"], &row["attempt"]), (&"succeeded".into(), &2.into()), "{row:#}");
     assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "one conversation: {row:#}");
     let heard = stage.model.wait_for_request("the continuation", |made| {
         made.request.prompt().contains("The work was interrupted before it was done")

@@ -60,7 +60,7 @@ fn e03_r17_success_is_announced_after_checked_fix() {
             .concat();
     let Some(stage) = CodexEnv::new(&scenario) else { return };
     let (row, events, hooks) = play_run(&stage);
-    assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&json!("succeeded"), &json!(true)), "{row:#}");
     assert_eq!(hooks, ["findings", "succeeded"], "each once");
     assert_eq!(fs::read_to_string(stage.root().join("checks.log")).unwrap(), "passed\npassed\n");
     assert_eq!(stage.repo.read("greeting.txt"), "hello\nworld\n", "the fixed work has landed");

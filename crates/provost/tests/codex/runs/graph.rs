@@ -76,7 +76,7 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
     fs::remove_file(&gate).unwrap();
 
     let row = stage.wait_run_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&"succeeded".into(), &true.into()), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&"succeeded".into(), &true.into()), "{row:#}");
     assert_eq!(row["landing"]["merged"], true, "{row:#}");
     assert_eq!(row["tasks"]["merged"], 7, "{row:#}");
     let graph = wait_graph(&stage, &id, |_| true);

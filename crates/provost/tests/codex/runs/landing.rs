@@ -106,7 +106,7 @@ fn landing_keeps_user_changes_and_resumes_later() {
     assert_eq!(stage.repo.read("greeting.txt"), "my own\n");
     std::fs::remove_file(stage.repo.path().join("greeting.txt")).unwrap();
     stage.provost(&["resume", &id]).ok();
-    let row = stage.wait_run(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    let row = stage.wait_run(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");
     assert_eq!(session_stages(&row), ["work"], "nothing was done again");

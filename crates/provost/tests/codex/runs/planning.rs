@@ -63,7 +63,7 @@ fn e01_e02_invalid_plan_is_returned_once_with_errors() {
     let prompt = heard.request.prompt();
     assert!(prompt.contains("status") && prompt.contains("\"one\""), "{prompt}");
     let faults = stage.run_events(&id);
-    let faults = faults.iter().find(|event| event["kind"] == "run.plan_faulty").unwrap();
+    let faults = faults.iter().find(|event| event["kind"] == "run.plan_invalid").unwrap();
     assert_eq!(faults["data"]["faults"].as_array().unwrap().len(), 2, "{faults:#}");
     stage.model.assert_all_as_scripted();
 }

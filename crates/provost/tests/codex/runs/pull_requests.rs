@@ -141,7 +141,7 @@ fn failed_check_and_comment_reach_session_once() {
     let pushed = stage.repo.git(&["ls-remote", "origin", "refs/heads/provost/*"]);
     assert!(pushed.starts_with(row["commit"].as_str().unwrap()), "{pushed} {row:#}");
     assert_eq!(
-        stage.run_kinds(&id).iter().filter(|kind| *kind == "run.land_step_taken").count(),
+        stage.run_kinds(&id).iter().filter(|kind| *kind == "run.land_step_added").count(),
         1,
         "each remark reached the session once"
     );
@@ -181,7 +181,7 @@ fn missing_gh_fails_landing_and_resumes_later() {
     stage.provost(&["resume", &id]).ok();
     let row = eventually("the second attempt is sealed", || {
         let row = stage.run_row(&id);
-        if row["leg"] == 2 && row["sealed"] == true { Ok(row) } else { Err(format!("{row:#}")) }
+        if row["attempt"] == 2 && row["sealed"] == true { Ok(row) } else { Err(format!("{row:#}")) }
     });
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
 }

@@ -19,7 +19,7 @@ fn r21_predefined_answers_are_used_unasked() {
     assert_eq!(row["state"], "completed", "there was no check: {row:#}");
     assert_eq!(row["decisions"][0]["answer"][0], "Blue", "{row:#}");
     let kinds = stage.run_kinds(row["id"].as_str().unwrap());
-    assert!(!kinds.iter().any(|kind| kind == "run.question_seen"), "{kinds:?}");
+    assert!(!kinds.iter().any(|kind| kind == "run.request_observed"), "{kinds:?}");
     stage.model.assert_all_as_scripted();
 }
 
@@ -33,7 +33,7 @@ fn r19_no_questions_refuses_agent_questions() {
     assert!(ran.ok().stdout.contains("completed"), "{ran:#?}");
     let id = ran.stdout.lines().next().unwrap();
     let kinds = stage.run_kinds(id);
-    assert!(!kinds.iter().any(|kind| kind == "run.question_seen"), "{kinds:?}");
+    assert!(!kinds.iter().any(|kind| kind == "run.request_observed"), "{kinds:?}");
     assert_eq!(stage.run_row(id)["decisions"], serde_json::json!([]));
     let refused = stage.model.wait_for_request("the refusal of the question", |made| {
         made.request.last_output().contains("unavailable")

@@ -127,13 +127,22 @@ impl JobKind {
             (JobKind::Command(0), false) | (JobKind::Question, false) => &["completed"],
             (JobKind::Command(_), false) => &["failed"],
             (JobKind::Work | JobKind::Run, false) => &["succeeded"],
-            (JobKind::Command(0), true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
-            // An unobserved exit may have been a clean one.
-            (JobKind::Command(_), true) => &["failed", "ended_unclaimed", "cancelled"],
-            (JobKind::Work, true) => {
-                &["succeeded", "completed", "disputed", "failed", "ended_unclaimed", "cancelled"]
+            (JobKind::Command(0), true) => {
+                &["completed", "failed", "exited_without_claim", "cancelled"]
             }
-            (JobKind::Question, true) => &["completed", "failed", "ended_unclaimed", "cancelled"],
+            // An unobserved exit may have been a clean one.
+            (JobKind::Command(_), true) => &["failed", "exited_without_claim", "cancelled"],
+            (JobKind::Work, true) => &[
+                "succeeded",
+                "completed",
+                "disputed",
+                "failed",
+                "exited_without_claim",
+                "cancelled",
+            ],
+            (JobKind::Question, true) => {
+                &["completed", "failed", "exited_without_claim", "cancelled"]
+            }
             (JobKind::Run, true) => &["succeeded", "failed", "cancelled"],
         }
     }
@@ -210,7 +219,7 @@ impl CampaignOperator {
             "completed",
             "succeeded",
             "failed",
-            "ended_unclaimed",
+            "exited_without_claim",
             "disputed",
             "stopped",
             "cancelled",

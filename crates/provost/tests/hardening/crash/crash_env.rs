@@ -38,7 +38,7 @@ impl CrashEnv {
         let hooks = home.root().join("hooks.log");
         let names = ["opened", "started", "needs_input", "rework"];
         let ends = [
-            "ended_unclaimed",
+            "exited_without_claim",
             "stopped",
             "succeeded",
             "completed",
@@ -101,9 +101,9 @@ impl CrashEnv {
             let all = self.records();
             let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
             let ended = count("hook.finished") + count("run.hook_finished");
-            let gone = count("tree.gone") + count("process.unobserved");
-            let cards = count("run.card_written") >= count("run.opened");
-            let settled = ended >= hooks && gone >= count("launch.owed").max(1) && cards;
+            let gone = count("process_tree.reaped") + count("process.unobserved");
+            let cards = count("run.report_written") >= count("run.opened");
+            let settled = ended >= hooks && gone >= count("launch.requested").max(1) && cards;
             if settled { Ok(()) } else { Err((ended, gone, cards, row.to_string())) }
         });
         row

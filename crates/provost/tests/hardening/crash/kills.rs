@@ -124,7 +124,9 @@ fn agent_dying_before_rework_fails_verification() {
     let id = stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"]);
     stage.home.wait_state(&id, |row| row["state"] == "verifying");
     kill_target(&launch_dir(&stage, &id), KillTarget::Agent);
-    eventually("the exit is recorded", || (!stage.events("tree.gone").is_empty()).then_some(()));
+    eventually("the exit is recorded", || {
+        (!stage.events("process_tree.reaped").is_empty()).then_some(())
+    });
     fs::write(&go, "").expect("the file can be written");
     let row = stage.wait_settled(&id, 3);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"verification".into()), "{row}");
@@ -157,7 +159,7 @@ fn assert_crashed_or_unobserved(stage: &CrashEnv, row: &Value, victim: KillTarge
         KillTarget::Holder => {
             assert_eq!(
                 (&row["state"], &row["cause"]),
-                (&"ended_unclaimed".into(), &Value::Null),
+                (&"exited_without_claim".into(), &Value::Null),
                 "{row}"
             );
             assert_eq!((seen.len(), unseen.len()), (0, 1), "its exit code is unknown");
@@ -165,7 +167,7 @@ fn assert_crashed_or_unobserved(stage: &CrashEnv, row: &Value, victim: KillTarge
             assert!(flags.contains(&"exit_code_unobserved".into()), "{row}");
         }
     }
-    assert_eq!(stage.events("launch.owed").len(), 1, "it is not started again");
+    assert_eq!(stage.events("launch.requested").len(), 1, "it is not started again");
 }
 
 fn kill_target(dir: &Path, victim: KillTarget) {

@@ -114,7 +114,7 @@ fn junk_in_drop_box_is_ignored() {
     std::os::unix::fs::symlink("/dev/zero", dir.join(format!("{launch}~zero.json")))
         .expect("a link can be made");
     std::fs::write(home.root().join("end"), "").expect("the file can be written");
-    assert_eq!(wait_sealed(&home, &id)["state"], "ended_unclaimed", "no claim was made");
+    assert_eq!(wait_sealed(&home, &id)["state"], "exited_without_claim", "no claim was made");
     assert_eq!(count_claims(&home), 0);
 }
 
@@ -140,7 +140,11 @@ fn session_with_own_drop_box_ignores_home_drop_box() {
     std::fs::write(&forged, report.to_string()).expect("a file can be written");
     home.daemon().kill();
     std::fs::write(home.root().join("end"), "").expect("the file can be written");
-    assert_eq!(wait_sealed(&home, &id)["state"], "ended_unclaimed", "it claimed nothing itself");
+    assert_eq!(
+        wait_sealed(&home, &id)["state"],
+        "exited_without_claim",
+        "it claimed nothing itself"
+    );
     assert_eq!(count_claims(&home), 0);
     std::fs::remove_dir_all(home.path().join("agents").join(&id)).expect("it can be removed");
     home.daemon().kill();

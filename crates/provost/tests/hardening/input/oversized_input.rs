@@ -28,7 +28,7 @@ fn oversized_message_is_ignored_without_delay() {
     let plain = spawn(&home, &["--exit0-is-done", "--", "true"]);
     assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
     let row = wait_sealed(&home, &odd);
-    assert_eq!(row["state"], "ended_unclaimed", "{row}");
+    assert_eq!(row["state"], "exited_without_claim", "{row}");
     assert!(row["flags"].to_string().contains("oversized_output"), "{row}");
     assert_ledger_verified(&home);
 }
@@ -43,7 +43,7 @@ fn thousands_of_requests_delay_no_session() {
     let odd = spawn(&home, &["--agent", "odd", "go"]);
     let plain = spawn(&home, &["--exit0-is-done", "--", "true"]);
     assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
-    assert_eq!(wait_sealed(&home, &odd)["state"], "ended_unclaimed");
+    assert_eq!(wait_sealed(&home, &odd)["state"], "exited_without_claim");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn finish_requires_passing_checks_on_the_tree() {
     let finish = ["team", "done", "shop", "--because", "all that was asked for is there"];
     desk.provost(&finish).ok();
     let refused = eventually("the audit ends", || {
-        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone();
+        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
         (!blocker_codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
     });
     assert_eq!(
@@ -86,12 +86,12 @@ fn finish_requires_passing_checks_on_the_tree() {
     repo.commit("done");
     desk.provost(&finish).ok();
     eventually("the task is done", || {
-        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone();
+        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
         (task["state"] == "done").then_some(())
     });
     // Finishing a finished team reports that, and changes nothing.
     assert_eq!(
-        desk.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["task"]
+        desk.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["team"]
             ["state"],
         "done"
     );
@@ -231,7 +231,7 @@ fn criteria_are_drafted_from_worker_list() {
         .ok()
         .json();
     assert_eq!(looked["draft"]["proposed"].as_array().map(Vec::len), Some(2), "{looked:#}");
-    assert_eq!(looked["draft"]["left_out"][0]["why"], "says_nothing");
+    assert_eq!(looked["draft"]["left_out"][0]["why"], "empty");
     assert_eq!(desk.show_task()["criteria"], json!([]), "nothing is proposed");
     let drafted = desk.act_as("boss", &["team", "criterion", "draft", "--from", &no]).ok().json();
     assert_eq!(drafted["draft"]["proposed"][1]["no"], 2, "{drafted:#}");

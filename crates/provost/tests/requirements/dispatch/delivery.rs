@@ -13,7 +13,7 @@ const SHORT_WINDOWS: [&str; 4] = ["--offer", "1s", "--lease", "1s"];
 
 fn message_status(desk: &TeamEnv, no: u64) -> Value {
     let found = desk.list_messages().into_iter().find(|message| message["no"] == no);
-    found.map_or(Value::Null, |message| message["standing"].clone())
+    found.map_or(Value::Null, |message| message["status"].clone())
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn message_is_stored_accepted_and_acknowledged() {
         (&item["text"], &item["from"]),
         (&json!("Begin with the tests."), &json!("operator"))
     );
-    assert_eq!((&item["trust"], &item["redelivered"]), (&json!("instructs"), &json!(false)));
+    assert_eq!((&item["trust"], &item["redelivered"]), (&json!("trusted"), &json!(false)));
     assert_eq!(message_status(&desk, no), "accepted");
     desk.ack("hand", &item).ok();
     assert_eq!(message_status(&desk, no), "acknowledged");
@@ -38,9 +38,9 @@ fn message_is_stored_accepted_and_acknowledged() {
         let found = events.filter(|one| one["session"] == *id && one["kind"] == *kind);
         found.cloned().collect::<Vec<_>>()
     };
-    let accepted = &of_task("task.message_accepted")[0]["data"];
+    let accepted = &of_task("team.message_accepted")[0]["data"];
     assert_eq!((&accepted["kind"], &accepted["role"]), (&json!("instruction"), &json!("worker")));
-    assert_eq!((&accepted["lease"]["way"], &accepted["polls"]), (&json!("pull"), &json!(2)));
+    assert_eq!((&accepted["lease"]["delivery"], &accepted["polls"]), (&json!("pull"), &json!(2)));
     assert!(item["acknowledge_command"].as_str().unwrap().contains("--as hand"));
 }
 

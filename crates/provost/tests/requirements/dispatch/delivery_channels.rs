@@ -57,14 +57,14 @@ fn team_members_name_channel_and_working_command() {
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
     let opened = desk.provost(&[&pair[..], &more].concat()).ok().json();
-    let members = opened["task"]["members"].clone();
+    let members = opened["team"]["members"].clone();
     let hand = &members[0]["communication"];
     assert_eq!((&hand["kind"], &hand["receive"]), (&json!("json_lines"), &json!("turns")));
     assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
     let me = &members[1]["communication"];
     assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
     let shown = desk.provost(&["team", "show", "count", "--json"]).ok().json();
-    let command = shown["task"]["members"][1]["communication"]["receive_command"].clone();
+    let command = shown["team"]["members"][1]["communication"]["receive_command"].clone();
     desk.provost(&["team", "send", "me", "Hear this.", "-t", "count"]).ok();
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", command.as_str().unwrap()]);
@@ -80,7 +80,7 @@ fn late_bound_session_gets_onboarding_and_tools() {
     desk.wait_sealed(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     let bound = desk.provost(&[&bind[..], &["--json"]].concat()).ok().json();
-    let members = bound["task"]["members"].as_array().unwrap().clone();
+    let members = bound["team"]["members"].as_array().unwrap().clone();
     let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
     assert_eq!(arm["communication"]["can_push"], true, "{arm}");
     let got = eventually("the onboarding message", || {
@@ -104,7 +104,7 @@ fn bound_plain_command_pulls_messages() {
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     desk.provost(&bind).ok();
     let how = desk.status(&session)["communication"].clone();
-    assert_eq!((&how["receive"], &how["acts"]), (&json!("asks"), &json!("commands")));
+    assert_eq!((&how["receive"], &how["acts"]), (&json!("polls"), &json!("commands")));
     let command = how["receive_command"].as_str().unwrap();
     assert!(command.contains("--as arm"), "{command}");
     assert!(desk.stdout_of(&["status", &session]).contains("polls for its messages"));
@@ -136,7 +136,7 @@ fn d3_message_is_redelivered_after_worker_death() {
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
     let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
-    let session = opened["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    let session = opened["team"]["members"][0]["session"].as_str().unwrap().to_owned();
     let next = ["team", "next", "-t", "count", "--as", "me", "--wait", "--json"];
     let text = desk.provost(&next).ok().json()["item"]["text"].to_string();
     assert!(text.contains("> I am ready; nothing was changed."), "{text}");
@@ -150,15 +150,15 @@ fn d3_message_is_redelivered_after_worker_death() {
     // It was written into the pipe, and no process reads it.
     desk.wait_state(&session, |row| {
         let messages = row["messages"].as_array().unwrap();
-        messages.last().is_some_and(|one| one["fate"] == "delivered")
+        messages.last().is_some_and(|one| one["status"] == "delivered")
     });
-    assert_eq!(sent()["standing"], "offered");
+    assert_eq!(sent()["status"], "offered");
     kill(desk.pid(&session));
     let got = eventually("the next process begins with it", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
         got.contains("Count them.").then_some(got)
     });
     assert_eq!(got.matches("Count them.").count(), 1, "{got}");
-    eventually("it is handled", || (sent()["standing"] == "acknowledged").then_some(()));
+    eventually("it is handled", || (sent()["status"] == "acknowledged").then_some(()));
     assert_eq!(sent()["offers"], 2);
 }

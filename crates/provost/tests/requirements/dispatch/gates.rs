@@ -83,7 +83,7 @@ fn audit_names_the_acting_member() {
     let desk = TeamEnv::in_repo(&[]);
     desk.bind("limits", "boss", "manager");
     let before = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let before = before["deeds"].as_array().unwrap().len();
+    let before = before["actions"].as_array().unwrap().len();
     let no = desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok().json();
     assert_eq!(no["ok"], true);
     let because = ["--because", "the work needs it so"];
@@ -98,7 +98,7 @@ fn audit_names_the_acting_member() {
     desk.provost(&[&["team", "resume"], &own[..]].concat()).ok();
     desk.provost(&[&["team", "done"], &own[..], &because].concat()).assert_code(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let deeds = audit["deeds"].as_array().unwrap()[before..].iter();
+    let deeds = audit["actions"].as_array().unwrap()[before..].iter();
     // Provost's own notifications are attributed to no member.
     let deeds: Vec<_> = deeds.filter(|deed| deed["actor"] != "provost").collect();
     assert_eq!(deeds.len(), 9, "{deeds:#?}");
@@ -109,7 +109,7 @@ fn audit_names_the_acting_member() {
     }
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     let failure = figures["failures"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&failure["kind"], &failure["by"]), (&json!("task.finish_refused"), &json!("boss")));
+    assert_eq!((&failure["kind"], &failure["by"]), (&json!("team.finish_refused"), &json!("boss")));
 }
 
 #[test]

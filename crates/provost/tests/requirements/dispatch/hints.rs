@@ -99,7 +99,7 @@ fn contract_and_overview_print_working_commands() {
     let added =
         desk.act_as_operator(&["team", "criterion", "add", "The wording was read"]).ok().json();
     let of = |task: &Value| task["members"][0]["communication"]["receive_command"].clone();
-    assert_eq!(of(&added["task"]), of(&desk.show_task()));
+    assert_eq!(of(&added["team"]), of(&desk.show_task()));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn team_shows_worker_directory_and_status() {
     desk.provost_in(repo.path(), &pair).ok();
     let member = eventually("the worker has a state and a branch", || {
         let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json();
-        let member = task["task"]["members"][0].clone();
+        let member = task["team"]["members"][0].clone();
         (member["state"].is_string() && member["branch"].is_string()).then_some(member)
     });
     let branch = member["branch"].as_str().unwrap();
@@ -204,7 +204,7 @@ fn dropped_gate_leaves_finish_to_operator() {
     let hint = |by: &[&str]| {
         let show = [&["team", "show", "limits", "--json"], by].concat();
         let task = desk.provost(&show).ok().json();
-        let blockers = task["task"]["blockers"].as_array().unwrap().clone();
+        let blockers = task["team"]["blockers"].as_array().unwrap().clone();
         let dropped = blockers.into_iter().find(|one| one["code"] == "gate_dropped").unwrap();
         dropped["hint"].as_str().unwrap().to_owned()
     };
@@ -265,7 +265,7 @@ fn start_title_labels_exactly_one_worker() {
         ["team", "start", "rework the start page", "--pull", "--title", "Start page", "--json"];
     let opened = |more: &[&str]| desk.provost(&[&pair[..], more].concat());
     let one = opened(&["--worker", "app", "--manager", "desk"]).ok().json();
-    let titles = one["task"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
+    let titles = one["team"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
     assert_eq!(titles.collect::<Vec<_>>(), [&json!("Start page"), &Value::Null], "{one}");
     let two = opened(&["--worker", "app", "--worker", "other"]).assert_code(2).json();
     assert!(first_hint(&two).starts_with("provost team label TEAM MEMBER "), "{two}");
@@ -321,9 +321,9 @@ fn failed_worker_shows_cause_and_no_finish_hint() {
     let show = ["team", "show", "shop", "--json"];
     let task = eventually("the worker failed", || {
         let shown = desk.provost(&show).ok().json();
-        (shown["task"]["members"][0]["state"] == "failed").then_some(shown)
+        (shown["team"]["members"][0]["state"] == "failed").then_some(shown)
     });
-    assert_eq!(task["task"]["members"][0]["cause"], "crash", "{task:#}");
+    assert_eq!(task["team"]["members"][0]["cause"], "crash", "{task:#}");
     assert!(!task["next"].to_string().contains("provost team done"), "{task:#}");
     assert!(desk.stdout_of(&["team", "show", "shop"]).contains("failed (crash)"));
     let cycle = desk.stdout_of(&["team", "overview", "shop"]);

@@ -37,7 +37,7 @@ pub(super) fn bind_session_worker(desk: &TeamEnv) -> String {
     let no = desk.act_as_operator(&sent).ok().json()["message"]["no"].clone();
     eventually("the session has the message", || {
         let found = desk.list_messages().into_iter().find(|one| one["no"] == no);
-        found.filter(|one| one["standing"] == "acknowledged")
+        found.filter(|one| one["status"] == "acknowledged")
     });
     // The second attempt was its onboarding message.
     desk.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
@@ -91,13 +91,13 @@ fn message_is_traced_into_session_without_texts() {
     assert!(rows.is_sorted_by_key(|row| row["seq"].as_u64()));
     let stored = {
         let is_it =
-            |row: &&Value| row["kind"] == "task.message_stored" && row["correlation"] == "story-7";
+            |row: &&Value| row["kind"] == "team.message_stored" && row["correlation"] == "story-7";
         rows.iter().find(is_it).unwrap()
     };
     assert_eq!((&stored["by"], &stored["channel"]), (&json!("operator"), &json!("command line")));
     assert_eq!(stored["text_bytes"], "Count the callers.".len());
     let followed: Vec<&Value> = rows.iter().filter(|row| row["correlation"] == "story-7").collect();
-    let of = |kind: &str| followed.iter().any(|row| row["of"] == *kind);
+    let of = |kind: &str| followed.iter().any(|row| row["stream"] == *kind);
     assert!(of("task") && of("session"), "{followed:#?}");
     assert!(followed.iter().all(|row| row["message"] == stored["message"]), "{followed:#?}");
     assert_eq!(replay["sessions"][0]["id"], *session);
@@ -155,7 +155,7 @@ fn refusals_are_audited_with_caller_and_reason() {
         .assert_code(4);
     desk.provost(&["team", "done", "limits", "--because", "it is done, I think"]).assert_code(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let refused: Vec<(String, String)> = list_rows(&audit, "deeds")
+    let refused: Vec<(String, String)> = list_rows(&audit, "actions")
         .iter()
         .filter(|deed| !deed["refused"].is_null())
         .map(|deed| {
@@ -197,7 +197,7 @@ fn differing_signals_are_divergences() {
         .iter()
         .map(|one| one["code"].as_str().unwrap())
         .collect();
-    assert!(codes.contains(&"claim_against_checks"), "{codes:?}");
+    assert!(codes.contains(&"claim_contradicts_checks"), "{codes:?}");
     assert_eq!(audit["divergences"][0]["member"], "arm");
 }
 
@@ -208,7 +208,7 @@ fn past_state_of_team_session_and_run_is_shown() {
     let now = desk.status("limits");
     let id = now["id"].as_str().unwrap().to_owned();
     let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
-    assert_eq!((&then["of"], &then["id"]), (&json!("task"), &json!(id)));
+    assert_eq!((&then["kind"], &then["id"]), (&json!("team"), &json!(id)));
     assert_eq!((&then["row"]["state"], &then["row"]["members"]), (&json!("open"), &json!([])));
     let last = newest_seq(&desk);
     let latest = desk.provost(&["status", &id, "--at", &last.to_string(), "--json"]).ok().json();
@@ -226,7 +226,7 @@ fn past_state_of_team_session_and_run_is_shown() {
     let first = desk.events(&session)[0]["seq"].as_u64().unwrap();
     let born =
         desk.provost(&["status", &session, "--at", &first.to_string(), "--json"]).ok().json();
-    assert_eq!((&born["of"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
+    assert_eq!((&born["kind"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
     let early = desk.provost(&["status", &session, "--at", "1", "--json"]).assert_code(3).json();
     assert!(
         early["error"]["message"].as_str().unwrap().contains(&format!("it began at event {first}")),
@@ -250,13 +250,13 @@ fn search_results_name_source_and_next_command() {
         hits.iter().map(|hit| hit["in"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     // The goal is in the team, in the onboarding message for `arm`, and in the attempt that it started.
-    assert_eq!(places(&search(&["LIMIT", "how"])), ["tasks", "events", "events"]);
-    let pairs = search(&["limits", "--in", "pairs"]);
+    assert_eq!(places(&search(&["LIMIT", "how"])), ["teams", "events", "events"]);
+    let pairs = search(&["limits", "--in", "members"]);
     let members: Vec<&Value> = pairs.iter().map(|hit| &hit["member"]).collect();
     assert_eq!(members, ["hand", "boss", "arm"]);
     let said = search(&["callers", "count"]);
     assert!(places(&said).iter().all(|place| place == "events"), "{said:#?}");
-    let of_task = said.iter().find(|hit| hit["kind"] == "task.message_stored").unwrap();
+    let of_task = said.iter().find(|hit| hit["kind"] == "team.message_stored").unwrap();
     assert!(of_task["what"].as_str().unwrap().contains("to arm"), "{said:#?}");
     let sessions = search(&[TALKER, "--in", "sessions"]);
     assert_eq!((&sessions[0]["id"], &sessions[0]["member"]), (&json!(session), &json!("arm")));
@@ -296,7 +296,7 @@ fn telemetry_counts_messages_waits_refusals_checks() {
     assert_eq!(metrics["stored_to_accepted_ms"]["count"], 1);
     assert!(metrics["accepted_to_acknowledged_ms"]["p95"].is_u64());
     assert_eq!(
-        (&figures["tasks"][0]["name"], &figures["tasks"][0]["messages"]),
+        (&figures["teams"][0]["name"], &figures["teams"][0]["messages"]),
         (&json!("limits"), &json!(2))
     );
     assert_eq!(figures["failures"].as_array().unwrap().len(), 1);
@@ -337,8 +337,8 @@ fn teams_messages_and_handoffs_match_schemas() {
         .ok();
     desk.send("hand", "Begin with the tests.");
     assert_conforms("inbox-item", &desk.take_next("hand", &[]));
-    assert_conforms("task", &desk.show_task());
-    desk.list_messages().iter().for_each(|message| assert_conforms("task-message", message));
+    assert_conforms("team", &desk.show_task());
+    desk.list_messages().iter().for_each(|message| assert_conforms("team-message", message));
     let handed = desk.provost(&["team", "handoff", "limits", "--json"]).ok().json();
     list_rows(&handed, "handoffs").iter().for_each(|one| assert_conforms("handoff", one));
     assert_conforms("heartbeat", &handed["heartbeat"]);
@@ -414,10 +414,10 @@ fn suggested_diff_is_not_empty() {
 fn finished_team_reaches_no_member() {
     let desk = TeamEnv::new();
     let pairs = |desk: &TeamEnv| {
-        let found = desk.provost(&["search", "limits", "--in", "pairs", "--json"]).ok().json();
+        let found = desk.provost(&["search", "limits", "--in", "members", "--json"]).ok().json();
         list_rows(&found, "hits")
     };
-    let shown = desk.stdout_of(&["search", "limits", "--in", "pairs"]);
+    let shown = desk.stdout_of(&["search", "limits", "--in", "members"]);
     assert!(shown.contains("polled") && !shown.contains("PROVOST_HOME"), "{}", shown);
     assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
     desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();

@@ -26,7 +26,7 @@ fn key_is_bound_to_one_team() {
     let cancel = ["team", "cancel", "other", "--because", "nobody needs it", "--key", "once"];
     desk.provost(&cancel).ok();
     let over = desk.provost(&["team", "show", "other", "--json"]).ok().json();
-    assert_eq!(over["task"]["state"], "cancelled");
+    assert_eq!(over["team"]["state"], "cancelled");
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn concurrent_opens_give_key_and_name_once() {
     assert!(
         refused.clone().all(|one| one.assert_code(4).stdout.contains("the key was already used"))
     );
-    let name = one.json()["task"]["name"].as_str().unwrap().to_owned();
-    let tasks = desk.provost(&["team", "ls", "--json"]).ok().json()["tasks"].clone();
+    let name = one.json()["team"]["name"].as_str().unwrap().to_owned();
+    let tasks = desk.provost(&["team", "ls", "--json"]).ok().json()["teams"].clone();
     let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| &task["name"]).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.contains(&&json!(name)), "{names:?}");

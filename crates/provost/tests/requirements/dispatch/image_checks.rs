@@ -44,7 +44,7 @@ fn wait_check_done(desk: &TeamEnv, times: usize) -> Value {
         let all = desk.provost(&["events", "--json", "--limit", "10000"]).ok().json();
         let events = all["events"].as_array().unwrap().clone();
         let done: Vec<_> =
-            events.into_iter().filter(|one| one["kind"] == "task.check_done").collect();
+            events.into_iter().filter(|one| one["kind"] == "team.check_done").collect();
         (done.len() == times).then(|| done[times - 1]["data"].clone())
     })
 }
@@ -102,7 +102,7 @@ fn loop_pictures_are_compared_again_at_finish() {
     assert!(refused.assert_code(4).stdout.contains("loop_incomplete"), "{refused:?}");
     write_picture(&shot, 0);
     check_page(&desk, &["--evidence", "screens", "--wait"]).ok();
-    assert_eq!(desk.provost(&finish).ok().json()["task"]["state"], "done");
+    assert_eq!(desk.provost(&finish).ok().json()["team"]["state"], "done");
 }
 
 #[test]
@@ -149,12 +149,12 @@ fn picture_criterion_is_rechecked_at_finish() {
     write_picture(&shot, 1);
     desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
     wait_check_done(&desk, 2);
-    let task = desk.provost(&["team", "show", "page", "--json"]).ok().json()["task"].clone();
+    let task = desk.provost(&["team", "show", "page", "--json"]).ok().json()["team"].clone();
     assert_eq!(task["blockers"][0]["code"], "check_failed", "{task:#}");
     write_picture(&shot, 0);
     desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
     eventually("it is done", || {
         let task = desk.provost(&["team", "show", "page", "--json"]).ok().json();
-        (task["task"]["state"] == "done").then_some(())
+        (task["team"]["state"] == "done").then_some(())
     });
 }

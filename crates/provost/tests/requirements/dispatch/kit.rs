@@ -104,7 +104,7 @@ impl TeamEnv {
     /// The team's row from `team show`.
     #[track_caller]
     pub(crate) fn show_task(&self) -> Value {
-        self.provost(&["team", "show", "limits", "--json"]).ok().json()["task"].clone()
+        self.provost(&["team", "show", "limits", "--json"]).ok().json()["team"].clone()
     }
 
     /// All messages from `team inbox ls`.

@@ -36,7 +36,7 @@ fn wait_message(file: &str) -> String {
 /// Calls a tool, and records its answer.
 fn call_tool(id: &str, tool: &str, arguments: &str) -> String {
     format!(
-        "[[step]]\nemit = {{ type = \"call\", id = \"{id}\", tool = \"provost_task_{tool}\", arguments = {arguments} }}\n\
+        "[[step]]\nemit = {{ type = \"call\", id = \"{id}\", tool = \"provost_team_{tool}\", arguments = {arguments} }}\n\
          [[step]]\nwait_input = {{ type = \"returned\" }}\n\
          [[step]]\nappend = {{ path = \"{id}\", content = \"{{{{input}}}}\" }}\n"
     )
@@ -82,7 +82,7 @@ impl AgentPair {
         // Checks run on commits, so the work is in a repository.
         let repo = stage.repo("work");
         let opened = stage.provost_in(repo.path(), &[&words, flags].concat()).ok().json();
-        let members = opened["task"]["members"].as_array().unwrap().clone();
+        let members = opened["team"]["members"].as_array().unwrap().clone();
         let session = |name: &str| {
             let member = members.iter().find(|one| one["name"] == name).unwrap();
             member["session"].as_str().unwrap().to_owned()
@@ -109,7 +109,7 @@ impl AgentPair {
 
     #[track_caller]
     fn task(&self) -> Value {
-        self.stage.provost(&["team", "show", "limits", "--json"]).ok().json()["task"].clone()
+        self.stage.provost(&["team", "show", "limits", "--json"]).ok().json()["team"].clone()
     }
 
     #[track_caller]
@@ -134,11 +134,11 @@ fn d6_completion_reaches_manager_without_calls() {
     pair.stage.wait(&pair.boss, "idle");
     // Both are idle, and are neither asked for a result nor stopped.
     for id in [&pair.boss, &pair.hand] {
-        assert!(pair.stage.events_of(id, "result.asked").is_empty());
+        assert!(pair.stage.events_of(id, "result.requested").is_empty());
         assert!(pair.stage.events_of(id, "attempt.sealed").is_empty());
     }
     assert_eq!(pair.messages("boss").len(), 1, "once");
-    assert_eq!(pair.messages("boss")[0]["standing"], "acknowledged");
+    assert_eq!(pair.messages("boss")[0]["status"], "acknowledged");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn d5_pushed_message_is_not_pulled_again() {
     let got = eventually("it is pushed", || pair.read_filled("got"));
     assert!(got.contains("begin with the tests"), "{got}");
     eventually("it is consumed", || {
-        (pair.messages("hand")[0]["standing"] == "acknowledged").then_some(())
+        (pair.messages("hand")[0]["status"] == "acknowledged").then_some(())
     });
     let next = ["team", "next", "-t", "limits", "--as", "hand", "--json"];
     assert_eq!(pair.stage.provost(&next).ok().json()["item"], Value::Null);
@@ -236,7 +236,7 @@ fn d14_d22_worker_cannot_end_loop_or_team_or_judge() {
     let id = task["id"].as_str().unwrap();
     let events = pair.stage.provost(&["events", "--json", "--limit", "10000"]).ok().json();
     let events = events["events"].as_array().unwrap();
-    let kept = events.iter().filter(|one| one["kind"] == "task.action_refused");
+    let kept = events.iter().filter(|one| one["kind"] == "team.action_refused");
     let kept: Vec<&Value> = kept.filter(|one| one["session"] == *id).collect();
     // A repeated refusal is recorded once, whatever the channel.
     assert!(kept.len() >= 4, "{kept:#?}");
@@ -247,7 +247,7 @@ fn d14_d22_worker_cannot_end_loop_or_team_or_judge() {
 fn manager_reads_sends_and_interrupts_worker() {
     let boss = [
         STARTS_CONTRACT_TURN,
-        &call_tool("m1", "look", "{}"),
+        &call_tool("m1", "status", "{}"),
         &call_tool("m2", "send", r#"{ to = "hand", text = "begin", kind = "instruction" }"#),
         &call_tool("m3", "acknowledge", "{ revision = 0 }"),
         &call_tool(
@@ -335,7 +335,7 @@ fn killed_worker_is_reported_and_relaunched() {
     assert_eq!(row["attempt"], 2);
     eventually("it has its message", || {
         let all = pair.messages("hand");
-        (all.last()?["standing"] == "acknowledged").then_some(())
+        (all.last()?["status"] == "acknowledged").then_some(())
     });
 }
 
@@ -396,7 +396,7 @@ fn mcp_member_calls_count_once() {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     };
     let call = |id: u32, tool: &str, arguments: Value| {
-        let name = format!("provost_task_{tool}");
+        let name = format!("provost_team_{tool}");
         request(json!(id), "tools/call", json!({"name": name, "arguments": arguments}))
     };
     let send = json!({"to": "hand", "text": "begin", "kind": "instruction"});
@@ -405,11 +405,11 @@ fn mcp_member_calls_count_once() {
         call(1, "acknowledge", json!({"revision": 0})),
         call(2, "send", send.clone()),
         call(2, "send", send),
-        call(3, "look", json!({})),
+        call(3, "status", json!({})),
     ];
     let answers = call_tools_as(&pair.stage, &who, &["--role", "manager"], &messages);
     let listed = answers[0]["result"]["tools"].to_string();
-    assert!(listed.contains("provost_task_finish") && !listed.contains("provost_report"));
+    assert!(listed.contains("provost_team_finish") && !listed.contains("provost_report"));
     let answer = |n: usize| -> Value {
         let result = &answers[n]["result"];
         assert_eq!(result["isError"], false, "{result}");

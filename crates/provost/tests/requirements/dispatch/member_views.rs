@@ -105,15 +105,15 @@ fn overview_shows_budget_and_news_without_taking() {
     let first = look(&[]);
     assert_eq!(first["budget"]["loop"]["iterations"], json!({"used": 1, "limit": 3}));
     let seq = first["new"]["seq"].to_string();
-    assert!(first["new"]["in_all"].as_u64().unwrap() > 5, "{first}");
-    assert_eq!(look(&["--since", &seq])["new"]["in_all"], 0);
+    assert!(first["new"]["total"].as_u64().unwrap() > 5, "{first}");
+    assert_eq!(look(&["--since", &seq])["new"]["total"], 0);
     let said = "read both files, and ran the tests";
     desk.act_as("hand", &["team", "loop", "submit", "notes", "--text", said]).ok();
     for _ in 0..2 {
         let new = look(&["--since", &seq])["new"].clone();
-        assert_eq!(new["in_all"], 1, "looking takes nothing: {new}");
-        let shown = &new["shown"][0];
-        assert_eq!((&shown["kind"], &shown["text"]), (&json!("task.evidence_shown"), &Value::Null));
+        assert_eq!(new["total"], 1, "looking takes nothing: {new}");
+        let shown = &new["events"][0];
+        assert_eq!((&shown["kind"], &shown["text"]), (&json!("team.evidence_shown"), &Value::Null));
     }
     let status = desk.act_as_operator(&["team", "loop", "status"]).ok().json()["loop"].clone();
     assert_eq!(status["asserted"]["notes"], json!({"by": "hand", "text": said}));
@@ -142,7 +142,7 @@ fn team_with_unstartable_member_is_not_opened() {
         let refused = stage.provost_in(repo.path(), &words);
         let refused = refused.assert_code(4);
         assert!(refused.stderr.contains("cannot start b: there is no program"), "{refused:?}");
-        assert_eq!(stage.provost(&["team", "ls", "--json"]).ok().json()["tasks"], json!([]));
+        assert_eq!(stage.provost(&["team", "ls", "--json"]).ok().json()["teams"], json!([]));
         assert!(stage.list_sessions().is_empty());
     }
 }
@@ -155,7 +155,7 @@ fn renamed_team_and_session_are_found() {
         desk.provost(&["team", "rename", "limits", "other", "--json"]).assert_code(4).json();
     assert!(taken["error"]["message"].as_str().unwrap().contains("already"), "{taken}");
     let row = desk.provost(&["team", "rename", "limits", "quotas", "--json"]).ok().json();
-    assert_eq!(row["task"]["name"], "quotas");
+    assert_eq!(row["team"]["name"], "quotas");
     desk.provost(&["team", "show", "limits"]).assert_code(3);
     desk.provost(&["team", "show", "quotas"]).ok();
     let found = desk.provost(&["search", "quotas", "--json"]).ok().json();
@@ -185,8 +185,8 @@ fn dead_letter_is_no_refusal_and_reason_is_content() {
         assert!(!text.contains("not-mine-at-all"), "{}", text);
     }
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let deeds = audit["deeds"].as_array().unwrap();
-    let buried = deeds.iter().find(|deed| deed["kind"] == "task.message_dead");
+    let deeds = audit["actions"].as_array().unwrap();
+    let buried = deeds.iter().find(|deed| deed["kind"] == "team.message_dead");
     assert!(buried.is_none_or(|deed| deed["refused"].is_null()), "{audit}");
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     assert_eq!(figures["failures"], json!([]), "{figures}");
@@ -250,7 +250,7 @@ fn operator_backlog_is_listed_across_teams() {
     assert_eq!(nothing["for_operator"], json!([]), "{nothing}");
     desk.act_as("hand", &["team", "send", "operator", "Which of the two limits?"]).ok();
     let seen = desk.provost(&["status", "--json"]).ok().json();
-    let waits = json!([{"task": desk.show_task()["id"], "name": "limits", "messages": 1}]);
+    let waits = json!([{"team": desk.show_task()["id"], "name": "limits", "messages": 1}]);
     assert_eq!(seen["for_operator"], waits, "{seen}");
     let read = seen["next"][0].as_str().unwrap().to_owned();
     assert!(read.starts_with("provost team next --as operator -t "), "{read}");
@@ -287,8 +287,8 @@ fn message_lists_sender_channel_trust_and_terms() {
         let fields = ["from", "channel", "trust", "priority"].map(|field| row[field].clone());
         fields.map(|field| field.as_str().unwrap().to_owned())
     };
-    assert_eq!(of(first), ["operator", "command line", "instructs", "high"]);
-    assert_eq!(of(second), ["hand", "command line", "claims", "normal"]);
+    assert_eq!(of(first), ["operator", "command line", "trusted", "high"]);
+    assert_eq!(of(second), ["hand", "command line", "untrusted", "normal"]);
     let waits = expect_i64(&first["expires_at"]) - expect_i64(&first["stored_at"]);
     assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
     let listed = desk.stdout_of(&["team", "inbox", "ls", "-t", "limits"]);
@@ -299,12 +299,15 @@ fn message_lists_sender_channel_trust_and_terms() {
 #[test]
 fn loop_names_who_asserted_evidence() {
     let desk = TeamEnv::new();
-    let asks = ["--require", "attack", "--require", "report=artifact:risk"];
+    let asks = ["--require", "challenge", "--require", "report=artifact:risk"];
     desk.act_as_operator(&[&["team", "loop", "start"], &asks[..]].concat()).ok();
-    let attack = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
+    let challenge = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
     let result = ["--result", "none of them was let through"];
-    desk.act_as("boss", &[&["team", "loop", "submit", "attack"], &attack[..], &result].concat())
-        .ok();
+    desk.act_as(
+        "boss",
+        &[&["team", "loop", "submit", "challenge"], &challenge[..], &result].concat(),
+    )
+    .ok();
     desk.act_as(
         "hand",
         &["team", "loop", "submit", "report", "--field", "risk=none that is known"],
@@ -313,7 +316,7 @@ fn loop_names_who_asserted_evidence() {
     let asserted =
         desk.act_as_operator(&["team", "loop", "status"]).ok().json()["loop"]["asserted"].clone();
     assert_eq!(
-        (&asserted["attack"]["by"], &asserted["report"]["by"]),
+        (&asserted["challenge"]["by"], &asserted["report"]["by"]),
         (&json!("boss"), &json!("hand"))
     );
     let shown = desk.stdout_of(&["team", "loop", "status", "-t", "limits"]);
@@ -336,7 +339,7 @@ fn agent_commands_are_audited_and_finish_is_shown() {
     };
     types(&["team", "contract", "accept", "--revision", "0"]).ok();
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
-    let deeds = audit["deeds"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
+    let deeds = audit["actions"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
     let ways: Vec<&Value> = deeds.map(|one| &one["channel"]).collect();
     assert_eq!(ways, ["command line"], "{audit:#}");
     let finish = ["team", "done", "--because", "all of it holds now"];
@@ -346,8 +349,8 @@ fn agent_commands_are_audited_and_finish_is_shown() {
     // It has no open team any more: its query concerns the one it finished.
     let next = types(&["team", "next"]);
     assert!(next.assert_code(4).stdout.contains("the team is done"), "{next:?}");
-    assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
-    assert_eq!(types(&["team", "show"]).ok().json()["task"]["name"], "limits");
+    assert_eq!(types(&finish).ok().json()["team"]["state"], "done");
+    assert_eq!(types(&["team", "show"]).ok().json()["team"]["name"], "limits");
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }

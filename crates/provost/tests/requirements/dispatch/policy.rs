@@ -8,7 +8,7 @@ use super::kit::TeamEnv;
 const RULES: &str = "[policies.gate]\nrework = 2\nrework_text = \"The gate is shut.\"\n";
 
 fn show_shop(desk: &TeamEnv) -> Value {
-    desk.provost(&["team", "show", "shop", "--json"]).ok().json()["task"].clone()
+    desk.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone()
 }
 
 /// Takes the clerk's next message and acknowledges it.
@@ -36,7 +36,7 @@ fn policy_checks_reworks_and_finishes_unattended() {
     desk.provost(&["team", "send", "clerk", "Sell something.", "-t", "shop"]).ok();
     handle_next(&desk);
     let back = handle_next(&desk);
-    assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"instructs".into()), "{back}");
+    assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"trusted".into()), "{back}");
     let text = back["text"].as_str().unwrap();
     assert!(text.starts_with("The gate is shut.\n\n`test -e SOLD`: exit 1"), "{text}");
     // It was acknowledged without any work: it comes back once more, and then the work is there.

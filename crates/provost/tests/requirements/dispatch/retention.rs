@@ -54,7 +54,7 @@ fn d15_finished_team_is_archived_like_a_session() {
     eventually("the task and its session are put away", || {
         desk.provost(&archive).ok();
         let output = desk.provost(&["replay", "limits", "--json"]).ok().json();
-        (output["task"]["archived"] == true && output["sessions"][0]["archived"] == true)
+        (output["team"]["archived"] == true && output["sessions"][0]["archived"] == true)
             .then_some(())
     });
     let after = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
@@ -65,7 +65,7 @@ fn d15_finished_team_is_archived_like_a_session() {
     assert_eq!(desk.status("limits")["state"], "cancelled");
     let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
     assert_eq!((&then["archived"], &then["row"]["state"]), (&json!(true), &json!("open")));
-    let found = desk.provost(&["search", "limits", "--in", "tasks", "--json"]).ok().json();
+    let found = desk.provost(&["search", "limits", "--in", "teams", "--json"]).ok().json();
     assert_eq!(found["hits"][0]["archived"], true);
     let events = desk.provost(&["search", "callers", "--in", "events", "--json"]).ok().json();
     assert_eq!(events["hits"], json!([]), "the words of what was put away are gone");
@@ -81,7 +81,7 @@ fn d15_check_output_of_old_teams_is_removed() {
     let listed = desk.provost(&["gc", "--older-than", "0s", "--json"]).ok().json();
     let of_task = |reply: &Value| {
         let removed = reply["removed"].as_array().unwrap().iter();
-        removed.filter(|one| one["task"] == id).cloned().collect::<Vec<_>>()
+        removed.filter(|one| one["team"] == id).cloned().collect::<Vec<_>>()
     };
     assert_eq!(of_task(&listed).len(), 1, "{listed}");
     let removed = desk.provost(&["gc", "--older-than", "0s", "--apply", "--json"]).ok().json();
@@ -102,7 +102,7 @@ fn d15_worker_leftovers_stay_until_team_finishes() {
     let pair =
         ["team", "start", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
     let task = desk.provost_in(repo.path(), &pair).ok().json();
-    let session = task["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    let session = task["team"]["members"][0]["session"].as_str().unwrap().to_owned();
     desk.wait_state(&session, |row| row["sealed"] == true && row["process"] == "alive");
     desk.provost(&["stop", &session]).ok();
     let row = desk.wait_state(&session, |row| row["process"] != "alive");

@@ -81,7 +81,7 @@ fn f7_s1_check_wait_joins_a_running_check() {
     let joined = run_in_background(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
         let id = desk.show_task()["id"].as_str().unwrap().to_owned();
-        (!desk.events_of(&id, "task.check_joined").is_empty()).then_some(())
+        (!desk.events_of(&id, "team.check_joined").is_empty()).then_some(())
     });
     gate.open();
     for waiting in waiting.into_iter().chain([joined]) {
@@ -109,7 +109,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
     let joined = run_in_background(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
         let id = desk.show_task()["id"].as_str().unwrap().to_owned();
-        (!desk.events_of(&id, "task.check_joined").is_empty()).then_some(())
+        (!desk.events_of(&id, "team.check_joined").is_empty()).then_some(())
     });
     desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = joined.join().unwrap();
@@ -211,15 +211,15 @@ fn f7_s2_key_with_other_content_is_refused() {
 fn f7_s2_replay_returns_the_current_status() {
     let desk = TeamEnv::new();
     let send = ["team", "send", "hand", "Begin.", "--key", "k"];
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "stored");
+    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "stored");
     let item = desk.take_next("hand", &[]);
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "accepted");
+    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "accepted");
     desk.ack("hand", &item).ok();
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["standing"], "acknowledged");
+    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "acknowledged");
     desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let over = desk.act_as_operator(&send).ok().json();
     assert_eq!(
-        (&over["message"]["standing"], &over["task"]["state"]),
+        (&over["message"]["status"], &over["team"]["state"]),
         (&json!("acknowledged"), &json!("cancelled"))
     );
 }
@@ -240,7 +240,7 @@ fn f7_s4_unproved_finish_is_refused() {
     assert!(error_text(refused.assert_code(4)).contains("only the operator"), "{refused:?}");
     finish(&desk, &["--allow", "check_failed"]).assert_code(2);
     let done = finish(&desk, &["--allow", "nothing_proved"]).ok().json();
-    assert_eq!(done["task"]["allowed"][0]["code"], "nothing_proved");
+    assert_eq!(done["team"]["allowed"][0]["code"], "nothing_proved");
     assert!(desk.stdout_of(&["team", "show", "limits"]).contains("allowed"), "it is shown");
     let audit = desk.stdout_of(&["audit", "limits"]);
     assert!(audit.contains("finish allowed despite: nothing_proved"), "{audit}");
@@ -273,7 +273,7 @@ fn f7_s4_finish_settles_leased_messages() {
         desk.take_next("hand", &[])
     };
     finish(&desk, &["--wait", "--allow", "instruction_open"]).ok();
-    assert_eq!(desk.list_messages()[0]["standing"], "cancelled", "{item}");
+    assert_eq!(desk.list_messages()[0]["status"], "cancelled", "{item}");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn f7_s4_finish_of_an_untouched_base_is_refused() {
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let opened =
         desk.provost_in(repo.path(), &[&pair[..], &["--check", "true", "--json"]].concat());
-    let session = opened.ok().json()["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    let session = opened.ok().json()["team"]["members"][0]["session"].as_str().unwrap().to_owned();
     desk.wait_state(&session, |row| row["sealed"] == true);
     let finish = ["team", "done", "count", "--because", "all of it holds now", "--wait", "--json"];
     let refused = desk.provost(&finish);
@@ -370,7 +370,7 @@ fn f7_s5_retire_refuses_hands_over_or_reports() {
     let requeue = ["team", "inbox", "requeue", "2", "--because", "another does it", "--to", "leg"];
     let requeued = desk.act_as("boss", &requeue).ok().json();
     assert_eq!(
-        (&requeued["message"]["to"], &requeued["message"]["standing"]),
+        (&requeued["message"]["to"], &requeued["message"]["status"]),
         (&json!("leg"), &json!("stored"))
     );
     assert_eq!(desk.take_next("leg", &[])["text"], "Now the tests.");

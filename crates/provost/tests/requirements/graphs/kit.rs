@@ -110,7 +110,7 @@ impl PlanEnv {
     /// Waits until a later attempt of the run is sealed.
     #[track_caller]
     pub(crate) fn wait_sealed_attempt(&self, id: &str, leg: u32) -> Value {
-        self.stage.wait_state(id, |row| row["leg"] == leg && row["sealed"] == true)
+        self.stage.wait_state(id, |row| row["attempt"] == leg && row["sealed"] == true)
     }
 
     /// The graph that `provost graph` prints.

@@ -111,7 +111,7 @@ fn setup_changes_do_not_affect_queue_checks() {
     let site = PlanEnv::with_config(&tasks, "worktree.setup = \"echo set up >> README.md\"\n");
     let id = site.open_run(&["--check", "true"]);
     let row = site.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    assert_eq!((&row["state"], &row["verified"]), (&json!("succeeded"), &json!(true)), "{row:#}");
     let branch = site.branch(&id);
     let tree = site.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
     assert_eq!(row["tree"], json!(tree), "what was proved is what is on the branch");

@@ -56,7 +56,7 @@ fn r21_decision_is_shared_with_later_tasks() {
     let again = fs::read_to_string(site.stage.file("answer-again")).unwrap();
     assert!(again.contains("In SQLite"), "{again}");
     assert_eq!(site.events(&id, "run.decision_made").len(), 1);
-    assert_eq!(site.events(&id, "run.question_seen").len(), 1, "the question is not repeated");
+    assert_eq!(site.events(&id, "run.request_observed").len(), 1, "the question is not repeated");
 }
 
 #[test]

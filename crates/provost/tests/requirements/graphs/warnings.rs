@@ -18,7 +18,7 @@ fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
 fn wait_summary(site: &PlanEnv, id: &str) -> (Value, String) {
     site.wait_sealed(id);
     eventually("the card is written", || {
-        (!site.events(id, "run.card_written").is_empty()).then_some(())
+        (!site.events(id, "run.report_written").is_empty()).then_some(())
     });
     let card = site.stage.provost(&["summary", id]).ok().stdout.clone();
     (site.wait_sealed(id), card)

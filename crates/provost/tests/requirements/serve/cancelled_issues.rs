@@ -134,7 +134,7 @@ fn user_cancelled_run_waits_for_issue_to_move() {
     let opened = serving.wait_issue_event("opened", "a");
     served.stage.home.provost(&["cancel", run_id(&opened)]).ok();
     serving.wait_issue_event("ended", "a");
-    let events = serving.events_until("held", "a");
+    let events = serving.events_until("waiting", "a");
     assert_eq!(
         events.last().unwrap()["why"],
         "its run was cancelled by a user; waiting for the issue to be moved"
@@ -169,7 +169,7 @@ fn silent_agent_is_stopped_and_retried() {
     assert_eq!(serving.wait_issue_event("opened", "a")["attempt"], 1);
     let held = serving.wait_issue_event("ended", "a");
     assert_eq!(held["state"], "cancelled");
-    let why = serving.wait_issue_event("held", "a");
+    let why = serving.wait_issue_event("waiting", "a");
     assert_eq!(
         why["why"],
         "failed 2 times and will not be retried: its agent was silent for too long"

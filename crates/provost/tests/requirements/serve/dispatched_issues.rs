@@ -32,7 +32,7 @@ fn eligible_issue_becomes_a_landed_run() {
     let again = served.serve_once();
     assert_eq!(filter_kind(&again, "opened").len(), 0, "{again:?}");
     assert_eq!(
-        filter_kind(&again, "held")[0]["why"],
+        filter_kind(&again, "waiting")[0]["why"],
         "its run succeeded; waiting for the issue to be moved"
     );
     assert_eq!(served.runs().len(), 1);
@@ -82,7 +82,7 @@ fn state_slots_and_required_labels_apply() {
     let opened: Vec<&Value> =
         filter_kind(&events, "opened").iter().map(|one| &one["issue_id"]).collect();
     assert_eq!(opened, ["a", "c"]);
-    assert_eq!(filter_kind(&events, "held")[0]["why"], "lacks the label \"agent\"");
+    assert_eq!(filter_kind(&events, "waiting")[0]["why"], "lacks the label \"agent\"");
     served.cancel_open_runs();
 }
 
@@ -93,7 +93,7 @@ fn blocked_issue_waits_for_its_blockers() {
     served.write_issue_with("second", "title: s\nstate: todo\nblocked_by: [first]\n");
     let serving = served.start_serving();
     let events = serving.events_until("opened", "first");
-    assert_eq!(filter_kind(&events, "held")[0]["issue_id"], "second");
+    assert_eq!(filter_kind(&events, "waiting")[0]["issue_id"], "second");
     served.write_issue("first", "done");
     serving.wait_issue_event("opened", "second");
     served.cancel_open_runs();
@@ -163,10 +163,10 @@ fn question_is_reported_once_with_answer_command() {
     let served = ServeEnv::new(ASKS_AND_WAITS);
     served.write_issue("a", "todo");
     let serving = served.start_serving();
-    let asks = serving.wait_issue_event("asks", "a");
+    let asks = serving.wait_issue_event("needs_input", "a");
     let command = asks["command"].as_str().unwrap();
     assert!(command.starts_with("provost answer "), "{command}");
     served.write_issue("a", "done");
     let events = serving.events_until("ended", "a");
-    assert_eq!(filter_kind(&events, "asks").len(), 0, "{events:?}");
+    assert_eq!(filter_kind(&events, "needs_input").len(), 0, "{events:?}");
 }

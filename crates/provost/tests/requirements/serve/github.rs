@@ -75,7 +75,7 @@ fn github_issue_opens_run_and_close_cancels_it() {
         (&opened["issue_id"], &opened["url"]),
         (&json!("7"), &json!("https://example.invalid/7"))
     );
-    assert_eq!(filter_kind(&events, "held").len(), 2, "{events:?}");
+    assert_eq!(filter_kind(&events, "waiting").len(), 2, "{events:?}");
     let row = served.stage.status(run_id(opened));
     assert_eq!((&row["goal"], &row["origin"]["identifier"]), (&json!("#7: Greet"), &json!("#7")));
     forge.set_issues(&[(7, "CLOSED", &["agent"])]);

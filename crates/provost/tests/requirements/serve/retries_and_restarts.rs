@@ -66,7 +66,7 @@ fn successful_run_is_continued_if_configured() {
     assert_eq!(serving.wait_issue_event("opened", "a")["attempt"], 0);
     assert_eq!(serving.wait_issue_event("opened", "a")["attempt"], 1);
     serving.wait_issue_event("ended", "a");
-    let held = serving.wait_issue_event("held", "a");
+    let held = serving.wait_issue_event("waiting", "a");
     assert_eq!(held["why"], "its run succeeded; waiting for the issue to be moved");
 }
 
@@ -79,7 +79,7 @@ fn restarted_serve_opens_no_run_twice() {
     let opened = serving.wait_issue_event("opened", "a");
     kill(serving.0.pid());
     let serving = served.start_serving();
-    assert_eq!(run_id(&serving.wait_issue_event("goes_on", "a")), run_id(&opened));
+    assert_eq!(run_id(&serving.wait_issue_event("continues", "a")), run_id(&opened));
     served.write_issue("c", "todo");
     serving.wait_issue_event("opened", "c");
     served.release_agents();
@@ -101,7 +101,7 @@ fn serve_killed_anywhere_opens_no_run_twice() {
     for _ in 0..12 {
         let serving = served.start_serving();
         serving.0.wait_line("anything", |line| {
-            (line.contains("opened") || line.contains("goes_on")).then_some(())
+            (line.contains("opened") || line.contains("continues")).then_some(())
         });
         kill(serving.0.pid());
     }
@@ -123,7 +123,7 @@ fn two_servers_open_one_run_per_issue() {
     for id in ids {
         for serving in [&one, &other] {
             serving.0.wait_line(id, |line| {
-                let is_ours = line.contains("\"opened\"") || line.contains("\"goes_on\"");
+                let is_ours = line.contains("\"opened\"") || line.contains("\"continues\"");
                 (is_ours && line.contains("\"run\"")).then_some(())
             });
         }
