@@ -78,7 +78,8 @@ impl TriggeredSession {
             ensure!(Command::new("mkfifo").arg(fifo).status()?.success(), "mkfifo");
         }
         let mut spec = fill::spec(n as u64);
-        let script = format!("exec 3>{}; read line <{}; exit 0", alive.display(), trigger.display());
+        let script =
+            format!("exec 3>{}; read line <{}; exit 0", alive.display(), trigger.display());
         spec.agent.argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
         let id = daemon.open(&spec, &format!("exit-{n}"))?;
         let alive = File::open(&alive)?;
@@ -87,10 +88,7 @@ impl TriggeredSession {
     }
 
     /// Lets the agent exit. Returns the time from the pipe's end to the event.
-    fn exit(
-        mut self,
-        seen: &mpsc::Receiver<(String, Instant)>,
-    ) -> Result<std::time::Duration> {
+    fn exit(mut self, seen: &mpsc::Receiver<(String, Instant)>) -> Result<std::time::Duration> {
         self.trigger.write_all(b"\n")?;
         let mut rest = Vec::new();
         self.alive.read_to_end(&mut rest)?;

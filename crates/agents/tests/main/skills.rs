@@ -100,9 +100,8 @@ fn unreadable_skill_is_reported() {
 fn native_roots_stop_at_repository_root() {
     let lab = CodexHomeEnv::new();
     fs::create_dir_all(lab.path("worktree/a/b")).unwrap();
-    let paths = |roots: &[SkillRoot]| {
-        roots.iter().map(|root| of_lab(&lab, &root.path)).collect::<Vec<_>>()
-    };
+    let paths =
+        |roots: &[SkillRoot]| roots.iter().map(|root| of_lab(&lab, &root.path)).collect::<Vec<_>>();
     let expected = [
         "worktree/a/.agents/skills",
         "worktree/a/.codex/skills",

@@ -36,11 +36,7 @@ struct CommandGroup {
 /// Every command that is not hidden, by group. A new or renamed command changes only this table.
 const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Start", common: &["run", "spawn", "plan", "serve"], more: &[] },
-    CommandGroup {
-        title: "See",
-        common: &["ls", "status", "logs", "graph", "summary"],
-        more: &[],
-    },
+    CommandGroup { title: "See", common: &["ls", "status", "logs", "graph", "summary"], more: &[] },
     CommandGroup {
         title: "Steer",
         common: &[
@@ -57,11 +53,7 @@ const GROUPS: &[CommandGroup] = &[
         more: &["limit", "compact", "rename"],
     },
     CommandGroup { title: "Take", common: &["resolve"], more: &["gc"] },
-    CommandGroup {
-        title: "Team",
-        common: &["team"],
-        more: &["guide"],
-    },
+    CommandGroup { title: "Team", common: &["team"], more: &["guide"] },
     CommandGroup { title: "External", common: &["discover", "adopt", "monitor"], more: &[] },
     CommandGroup {
         title: "History",

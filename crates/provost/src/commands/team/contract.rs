@@ -53,7 +53,8 @@ struct ContractShowArgs {
     after_help = "Examples:\n  provost team contract set - --expect 0 -t limits < manager.json\n  provost team contract set --recipe strict --expect 0 -t limits\n  provost team contract set --recipe strict --yes --expect 0 -t limits"
 )]
 struct SetArgs {
-    /// Contract as JSON, in the form of `provost team contract show --json`; `-` reads standard input. Omitted keys keep
+    /// Contract as JSON, in the form of `provost team contract show --json`; `-` reads standard input. Omitted keys
+    /// keep
     /// their values
     #[arg(required_unless_present = "recipe")]
     config: Option<String>,
