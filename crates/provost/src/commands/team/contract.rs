@@ -54,8 +54,7 @@ struct ContractShowArgs {
 )]
 struct SetArgs {
     /// Contract as JSON, in the form of `provost team contract show --json`; `-` reads standard input. Omitted keys
-    /// keep
-    /// their values
+    /// keep their values
     #[arg(required_unless_present = "recipe")]
     config: Option<String>,
     /// Predefined contract. Prints its summary; --yes applies it
