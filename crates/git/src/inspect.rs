@@ -157,6 +157,83 @@ pub fn files_at(
     Ok(Some(files))
 }
 
+/// An entry of a commit: a file, a link, a submodule or a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    pub path: String,
+    pub kind: TreeEntryKind,
+    object: String,
+}
+
+/// The kind of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeEntryKind {
+    File {
+        /// In bytes.
+        size: u64,
+    },
+    Directory,
+    /// A link, a submodule, or an entry of unknown kind.
+    Other,
+}
+
+/// How deep [`entries_at`] lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeDepth {
+    /// The paths themselves.
+    Entry,
+    /// Every file at or below the paths.
+    Files,
+}
+
+/// Returns the entries of a commit at some paths relative to the top. Absent paths are left out, and
+/// so are directories on the way to another path.
+pub fn entries_at(
+    git: &Git,
+    project: &Project,
+    commit: &Oid,
+    paths: &[String],
+    depth: TreeDepth,
+) -> Result<Vec<TreeEntry>, Error> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let repo = project.repo(git)?;
+    let recursive: &[&str] = if depth == TreeDepth::Files { &["-r"] } else { &[] };
+    let fixed = ["ls-tree", "-l", "-z", "--full-tree"].iter().chain(recursive);
+    let args = fixed.copied().chain([commit.as_str(), "--"]);
+    let call = repo.read(args.chain(paths.iter().map(String::as_str)));
+    let listed = call.variable("GIT_LITERAL_PATHSPECS", "1").run()?;
+    let mut entries = Vec::new();
+    for item in listed.items() {
+        entries.push(parse_entry(item).ok_or_else(|| listed.unexpected())?);
+    }
+    Ok(entries)
+}
+
+/// Returns the content of a file of a commit.
+pub fn read_entry(git: &Git, project: &Project, entry: &TreeEntry) -> Result<Vec<u8>, Error> {
+    Ok(project.repo(git)?.read(["cat-file", "blob", &entry.object]).run()?.stdout)
+}
+
+/// Reads `mode type hash size`, a tab and the path. A path that is not UTF-8 stays distinct enough
+/// for display, and counts as no file.
+fn parse_entry(item: &[u8]) -> Option<TreeEntry> {
+    let tab = item.iter().position(|byte| *byte == b'\t')?;
+    let (meta, path) = (std::str::from_utf8(&item[..tab]).ok()?, &item[tab + 1..]);
+    let fields: Vec<&str> = meta.split_ascii_whitespace().collect();
+    let [mode, _, object, size] = fields[..] else { return None };
+    let kind = match mode {
+        "100644" | "100755" if std::str::from_utf8(path).is_ok() => {
+            TreeEntryKind::File { size: size.parse().ok()? }
+        }
+        "040000" => TreeEntryKind::Directory,
+        _ => TreeEntryKind::Other,
+    };
+    let path = String::from_utf8_lossy(path).into_owned();
+    Some(TreeEntry { path, kind, object: object.to_owned() })
+}
+
 pub(crate) fn head_of_repo(repo: &Repo<'_>) -> Result<GitHead, Error> {
     let name = repo.head_ref()?;
     let commit = repo.resolve("HEAD^{commit}")?;

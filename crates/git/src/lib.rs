@@ -48,8 +48,8 @@ pub use command::Git;
 pub use escape::printable;
 pub use filters::refuse_filtered;
 pub use inspect::{
-    CommittedFile, FileChange, GitHead, changed_among, diff_stat, files_at, parent_of, read_head,
-    tree_of, uncommitted,
+    CommittedFile, FileChange, GitHead, TreeDepth, TreeEntry, TreeEntryKind, changed_among,
+    diff_stat, entries_at, files_at, parent_of, read_entry, read_head, tree_of, uncommitted,
 };
 pub use landing::{
     FastForward, MergeCommit, branch_tip, commit_merge, create_branch, fast_forward,

@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod codex;
 mod commands;
+mod commit_trust;
 mod context;
 mod daemon;
 mod environment;

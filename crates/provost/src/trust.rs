@@ -14,11 +14,13 @@ use provost_api::{ApiError, ErrorCode};
 use provost_core::text::shell_quote;
 use provost_sys::{agent_file, origin, process};
 use provost_trust::{
-    ContentChange, ContentEntry, OwnershipError, ProjectSnapshot, ReadError, TrustContent,
-    TrustStore, UnsafeProject, check_owner, find_top, read_workflow, snapshot,
+    ContentChange, ContentEntry, ContentPart, OwnershipError, ProjectSnapshot, ReadError,
+    TrustContent, TrustDigest, TrustStore, UnsafeProject, agent_directory, check_owner, find_top,
+    read_workflow, snapshot,
 };
 
 use crate::{
+    commit_trust::{self, CommitContent},
     context::Context,
     daemon,
     environment::Environment,
@@ -39,6 +41,8 @@ const MAX_VALUE_WIDTH: usize = 80;
 #[derive(Debug)]
 pub(crate) struct ProjectTrust {
     pub(crate) top: PathBuf,
+    /// The working directory, relative to the top.
+    pub(crate) directory: PathBuf,
     pub(crate) state: ProjectTrustState,
 }
 
@@ -56,7 +60,48 @@ pub(crate) enum ProjectTrustState {
 #[derive(Debug)]
 pub(crate) struct TrustSubject {
     pub(crate) path: PathBuf,
+    /// The working directory, relative to the path.
+    pub(crate) directory: PathBuf,
     pub(crate) content: TrustContent,
+    /// The files of a commit, if one of them differs from the content's.
+    pub(crate) committed: Option<CommitContent>,
+}
+
+impl TrustSubject {
+    pub(crate) fn of_checkout(path: PathBuf, directory: PathBuf, content: TrustContent) -> Self {
+        TrustSubject { path, directory, content, committed: None }
+    }
+
+    /// The digest of everything that needs trust.
+    pub(crate) fn digest(&self) -> TrustDigest {
+        let digest = self.content.digest();
+        match &self.committed {
+            None => digest,
+            Some(committed) => digest.with(&committed.content.digest()),
+        }
+    }
+
+    /// Whether nothing needs trust.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.content.is_empty() && self.committed.is_none()
+    }
+
+    /// The argument of `provost trust` that covers these files.
+    pub(crate) fn argument(&self) -> String {
+        let committed = self.committed.as_ref().map(|committed| &committed.content);
+        let is_nested =
+            std::iter::once(&self.content).chain(committed).any(TrustContent::is_nested);
+        trust_argument(&self.path, &self.directory, is_nested)
+    }
+
+    /// The files of the commit that differ from the checkout's.
+    fn committed_parts(&self) -> impl Iterator<Item = (&str, &ContentPart)> {
+        self.committed.iter().flat_map(|committed| {
+            let differs = |part: &&ContentPart| !self.content.parts.contains(part);
+            let parts = committed.content.parts.iter().filter(differs);
+            parts.map(|part| (committed.commit.as_str(), part))
+        })
+    }
 }
 
 /// Whether a command may prompt the user.
@@ -80,13 +125,15 @@ pub(crate) fn store(environment: &Environment) -> Result<TrustStore, ApiError> {
 /// Checks the project that contains a directory. It runs nothing and does not prompt.
 pub(crate) fn project_trust(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
     let top = find_top(cwd)?;
-    let state = match snapshot(&top) {
+    let directory = relative(cwd, &top);
+    let state = match snapshot(&top, cwd) {
         Err(why) => ProjectTrustState::Unsafe(why),
         Ok(snapshot) => {
-            let digest = snapshot.content.digest();
-            let trusted = snapshot.content.is_empty()
-                || store(environment)
-                    .is_ok_and(|store| store.is_trusted(&top, &digest).unwrap_or(false));
+            let content = &snapshot.content;
+            let trusted = content.is_empty()
+                || store(environment).is_ok_and(|store| {
+                    store.is_trusted(&top, &directory, content).unwrap_or(false)
+                });
             if trusted {
                 ProjectTrustState::Trusted(snapshot)
             } else {
@@ -94,7 +141,17 @@ pub(crate) fn project_trust(environment: &Environment, cwd: &Path) -> Option<Pro
             }
         }
     };
-    Some(ProjectTrust { top, state })
+    Some(ProjectTrust { top, directory, state })
+}
+
+fn relative(cwd: &Path, top: &Path) -> PathBuf {
+    cwd.strip_prefix(top).unwrap_or(Path::new("")).to_owned()
+}
+
+/// Returns the argument of `provost trust`: the working directory only if its own files need trust.
+fn trust_argument(top: &Path, directory: &Path, is_nested: bool) -> String {
+    let path = if is_nested { top.join(directory) } else { top.to_owned() };
+    shell_quote(&path.display().to_string())
 }
 
 /// Checks that a command may start something in a directory: the project's files are trusted, or
@@ -116,7 +173,8 @@ pub(crate) fn require_project(
         ProjectTrustState::Trusted(_) => Ok(()),
         ProjectTrustState::Unsafe(why) => Err(unsafe_project_error(&project.top, &why)),
         ProjectTrustState::Untrusted(snapshot) => {
-            let subject = TrustSubject { path: project.top, content: snapshot.content };
+            let ProjectTrust { top, directory, .. } = project;
+            let subject = TrustSubject::of_checkout(top, directory, snapshot.content);
             ask_or_refuse(context, &subject, asking)
         }
     }
@@ -130,19 +188,15 @@ pub(crate) fn require_workflow(
     asking: TrustPrompt,
 ) -> Result<(), ApiError> {
     let subject = workflow_subject(path, text)?;
-    let store = store(&context.environment)?;
-    let digest = subject.content.digest();
-    if store.is_trusted(&subject.path, &digest).map_err(store_error)? {
+    if is_trusted(&context.environment, &subject)? {
         return Ok(());
     }
     ask_or_refuse(context, &subject, asking)
 }
 
-/// Returns the object of `provost trust PATH`.
-pub(crate) fn trust_subject(
-    environment: &Environment,
-    path: &Path,
-) -> Result<TrustSubject, ApiError> {
+/// Returns the object of `provost trust PATH`: a workflow file, or the files of the checkout and of the commit that
+/// worktrees start from.
+pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubject, ApiError> {
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;
     if path.is_file() {
@@ -150,14 +204,18 @@ pub(crate) fn trust_subject(
             .map_err(|why| usage(format!("cannot read {why}")))?;
         return workflow_subject(&path, &text);
     }
-    let Some(project) = project_trust(environment, &path) else {
+    let Some(project) = project_trust(&context.environment, &path) else {
         let message =
             format!("{} is not in a git repository, so there is nothing to trust", path.display());
         return Err(ApiError::new(ErrorCode::NotFound, message).next("git init"));
     };
     match project.state {
         ProjectTrustState::Trusted(snapshot) | ProjectTrustState::Untrusted(snapshot) => {
-            Ok(TrustSubject { path: project.top, content: snapshot.content })
+            let committed = commit_trust::read_head(context, &path)?;
+            let committed =
+                committed.filter(|committed| !snapshot.content.includes(&committed.content));
+            let ProjectTrust { top, directory, .. } = project;
+            Ok(TrustSubject { path: top, directory, content: snapshot.content, committed })
         }
         ProjectTrustState::Unsafe(why) => Err(unsafe_project_error(&project.top, &why)),
     }
@@ -175,10 +233,10 @@ fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     }
     let top = find_top(directory).filter(|top| top.join("WORKFLOW.md") == path);
     let Some(top) = top else {
-        return Ok(TrustSubject { path: path.to_owned(), content: followed });
+        return Ok(TrustSubject::of_checkout(path.to_owned(), PathBuf::new(), followed));
     };
-    let snapshot = snapshot(&top).map_err(|why| unsafe_project_error(&top, &why))?;
-    Ok(TrustSubject { path: top, content: snapshot.content })
+    let snapshot = snapshot(&top, &top).map_err(|why| unsafe_project_error(&top, &why))?;
+    Ok(TrustSubject::of_checkout(top, PathBuf::new(), snapshot.content))
 }
 
 /// Refuses agents and all their processes. A process below a holder belongs to an agent. The
@@ -199,21 +257,34 @@ pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     }
 }
 
-/// Whether the operator trusts this content of a project, or nothing in it needs trust.
+/// Whether the operator trusts everything that needs trust.
 pub(crate) fn is_trusted(
     environment: &Environment,
-    top: &Path,
-    content: &TrustContent,
+    subject: &TrustSubject,
 ) -> Result<bool, ApiError> {
-    if content.is_empty() {
+    if subject.is_empty() {
         return Ok(true);
     }
-    store(environment)?.is_trusted(top, &content.digest()).map_err(store_error)
+    let store = store(environment)?;
+    let TrustSubject { path, directory, content, committed } = subject;
+    Ok(store.is_trusted(path, directory, content).map_err(store_error)?
+        && match committed {
+            None => true,
+            Some(committed) => store.includes(path, &committed.content).map_err(store_error)?,
+        })
 }
 
-/// Records that the operator trusts the content.
+/// Records that the operator trusts the content, and that of the commit.
 pub(crate) fn record(environment: &Environment, subject: &TrustSubject) -> Result<(), ApiError> {
-    store(environment)?.trust(&subject.path, &subject.content).map_err(store_error)
+    let store = store(environment)?;
+    let committed = subject.committed.as_ref().map(|committed| &committed.content);
+    // The checkout's content comes last: later changes are shown against it.
+    for content in committed.into_iter().chain([&subject.content]) {
+        if !content.is_empty() {
+            store.trust(&subject.path, content).map_err(store_error)?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn store_error(why: provost_trust::StoreError) -> ApiError {
@@ -222,7 +293,7 @@ pub(crate) fn store_error(why: provost_trust::StoreError) -> ApiError {
 }
 
 /// Asks the operator at a terminal, or fails with the command to run.
-fn ask_or_refuse(
+pub(crate) fn ask_or_refuse(
     context: &Context,
     subject: &TrustSubject,
     asking: TrustPrompt,
@@ -266,7 +337,7 @@ pub(crate) fn ask(context: &Context, subject: &TrustSubject) -> Result<bool, Api
 pub(crate) fn last_trusted(environment: &Environment, subject: &TrustSubject) -> TrustContent {
     let last =
         store(environment).ok().and_then(|store| store.last_agreed(&subject.path).ok().flatten());
-    last.unwrap_or_default()
+    last.unwrap_or_default().down_to(&subject.directory)
 }
 
 /// Lists everything that needs trust. `+` marks new, `~` changed and `-` removed entries since the
@@ -294,8 +365,17 @@ pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<Str
     }
     for change in &changes {
         if let ContentChange::Removed { file, entry } = change {
-            let name = entry.key.as_deref().unwrap_or(file);
-            lines.push(format!("  - {} of {}", escape_line(name), escape_line(file)));
+            lines.push(match &entry.key {
+                Some(key) => format!("  - {} of {}", escape_line(key), escape_line(file)),
+                None => format!("  - {} (removed)", escape_line(file)),
+            });
+        }
+    }
+    for (commit, part) in subject.committed_parts() {
+        let file = escape_line(&part.file);
+        lines.push(format!("{file} of commit {commit}, from which worktrees start"));
+        for entry in &part.entries {
+            lines.extend(entry_lines('+', &part.file, entry));
         }
     }
     lines
@@ -322,12 +402,14 @@ fn entry_lines(mark: char, file: &str, entry: &ContentEntry) -> Vec<String> {
 /// Describes the effect of an entry.
 pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
     let Some(key) = key else {
-        return match file {
+        let directory = agent_directory(file).unwrap_or_default();
+        let name = file[directory.len()..].trim_start_matches('/');
+        return match name {
             ".mcp.json" => "agents start the servers in it",
-            _ if file.starts_with(".codex/") => {
+            _ if name.starts_with(".codex/") => {
                 "Codex reads servers, hooks, rules and settings from it"
             }
-            _ if file.starts_with(".claude/") => {
+            _ if name.starts_with(".claude/") => {
                 "Claude reads hooks, permissions and variables from it"
             }
             _ => "cannot be read key by key, so the whole file counts",
@@ -366,7 +448,17 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
 fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiError {
     let before = last_trusted(environment, subject);
     let changes = subject.content.changes(&before);
-    let news: Vec<String> = changes.iter().map(describe_change).collect();
+    let mut news: Vec<String> = changes.iter().map(describe_change).collect();
+    if subject.content.is_empty() && subject.committed.is_some() {
+        news.clear();
+    }
+    news.extend(subject.committed_parts().map(|(commit, part)| {
+        let meaning = describe_effect(&part.file, None);
+        format!(
+            "{} of commit {commit}, from which the work starts ({meaning})",
+            escape_line(&part.file)
+        )
+    }));
     let more = news.len().saturating_sub(MAX_LISTED);
     let mut named = news[..news.len().min(MAX_LISTED)].join("; ");
     if more > 0 {
@@ -375,8 +467,8 @@ fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiErro
     let path = subject.path.display();
     let why = if before.is_empty() { "is not trusted" } else { "changed since you trusted it" };
     let message = format!("{} {why}: {named}", escape_line(&path.to_string()));
-    let argument = shell_quote(&path.to_string());
-    ApiError::new(ErrorCode::Refused, message).next(format!("provost trust {argument}"))
+    let next = format!("provost trust {}", subject.argument());
+    ApiError::new(ErrorCode::Refused, message).next(next)
 }
 
 fn describe_change(change: &ContentChange) -> String {
@@ -393,13 +485,10 @@ fn describe_change(change: &ContentChange) -> String {
     match change {
         ContentChange::Added { file, entry }
         | ContentChange::Changed { file, after: entry, .. } => told(file, entry),
-        ContentChange::Removed { file, entry } => {
-            format!(
-                "{} no longer has {}",
-                escape_line(file),
-                escape_line(entry.key.as_deref().unwrap_or(file))
-            )
-        }
+        ContentChange::Removed { file, entry } => match &entry.key {
+            Some(key) => format!("{} no longer has {}", escape_line(file), escape_line(key)),
+            None => format!("{} was removed", escape_line(file)),
+        },
     }
 }
 
@@ -423,7 +512,8 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
         ProjectTrustState::Untrusted(snapshot) => {
             let files: Vec<&str> =
                 snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
-            let argument = shell_quote(&project.top.display().to_string());
+            let is_nested = snapshot.content.is_nested();
+            let argument = trust_argument(&project.top, &project.directory, is_nested);
             Some(format!(
                 "not trusted yet: {} of {}; values that run programs or widen permissions are ignored: `provost trust {argument}`",
                 files.join(", "),
@@ -442,6 +532,8 @@ pub(crate) fn is_foreign(top: &Path) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgentWorkplace<'a> {
     pub(crate) cwd: &'a Path,
+    /// The files of the commit that the agent's worktree starts from. `None` in a checkout.
+    pub(crate) committed: Option<&'a CommitContent>,
     pub(crate) ignores_project: bool,
 }
 
@@ -463,15 +555,25 @@ pub(crate) fn codex_trust(
     codex_home: Option<&Path>,
 ) -> AgentTrust {
     let top = find_top(place.cwd).unwrap_or_else(|| place.cwd.to_owned());
-    if !provost_trust::has_agent_files(&top, place.cwd) {
+    let has_files = match place.committed {
+        Some(committed) => !committed.content.codex_part().is_empty(),
+        None => provost_trust::has_agent_files(&top, place.cwd),
+    };
+    if !has_files {
         return AgentTrust::None;
     }
-    let Ok(Some(digest)) = provost_trust::agent_digest(&top, place.cwd) else {
-        return AgentTrust::Untrusted;
+    let digest = match place.committed {
+        Some(committed) => Ok(Some(committed.content.codex_part().digest())),
+        None => provost_trust::agent_digest(&top, place.cwd),
     };
+    let Ok(Some(digest)) = digest else { return AgentTrust::Untrusted };
     let by_store = !place.ignores_project
-        && project_trust(environment, place.cwd)
-            .is_some_and(|project| matches!(project.state, ProjectTrustState::Trusted(_)));
+        && match place.committed {
+            Some(committed) => store(environment)
+                .is_ok_and(|store| store.includes(&top, &committed.content).unwrap_or(false)),
+            None => project_trust(environment, place.cwd)
+                .is_some_and(|project| matches!(project.state, ProjectTrustState::Trusted(_))),
+        };
     let main = provost_trust::main_top(&top);
     let tops = [Some(top.as_path()), main.as_deref()];
     let by_user = tops.into_iter().flatten().any(|top| {

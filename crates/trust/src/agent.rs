@@ -5,28 +5,24 @@ use std::path::Path;
 use crate::{
     TrustContent, TrustDigest,
     content::CODEX,
-    read::{Error, codex_files},
+    read::{Error, codex_files, directories},
 };
 
 /// Returns the digest of the files that Codex would read in a worktree if it trusted it. `None` if
-/// there are no such files, or if a directory between the top and the working directory has its
-/// own, which were not shown to the user.
+/// there are no such files.
 pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<TrustDigest>, Error> {
-    if has_nested(top, cwd) {
-        return Ok(None);
+    let mut files = Vec::new();
+    for directory in directories(top, cwd) {
+        files.extend(codex_files(&directory)?);
     }
-    let content = TrustContent::from_files(codex_files(top)?);
+    let content = TrustContent::from_files(files);
     Ok((!content.is_empty()).then(|| content.digest()))
 }
 
 /// Whether Codex would find its own files between a top and a working directory.
 pub fn has_agent_files(top: &Path, cwd: &Path) -> bool {
-    top.join(CODEX).symlink_metadata().is_ok() || has_nested(top, cwd)
-}
-
-fn has_nested(top: &Path, cwd: &Path) -> bool {
-    let below = cwd.ancestors().take_while(|dir| *dir != top && dir.starts_with(top));
-    below.into_iter().any(|dir| dir.join(CODEX).symlink_metadata().is_ok())
+    let exists = |path: &Path| path.join(CODEX).symlink_metadata().is_ok();
+    directories(top, cwd).iter().any(|directory| exists(&directory.path))
 }
 
 #[cfg(test)]
@@ -36,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_files_void_the_digest() {
+    fn nested_files_change_the_digest() {
         let dir = tempfile::tempdir().unwrap();
         let (top, cwd) = (dir.path(), dir.path().join("a/b"));
         fs::create_dir_all(&cwd).unwrap();
@@ -44,9 +40,11 @@ mod tests {
         assert!(!has_agent_files(top, &cwd));
         fs::create_dir(top.join(CODEX)).unwrap();
         fs::write(top.join(".codex/config.toml"), "").unwrap();
-        assert!(agent_digest(top, &cwd).unwrap().is_some());
+        let alone = agent_digest(top, &cwd).unwrap();
+        assert!(alone.is_some());
         fs::create_dir(top.join("a/.codex")).unwrap();
-        assert_eq!(agent_digest(top, &cwd).unwrap(), None);
-        assert!(agent_digest(top, top).unwrap().is_some());
+        fs::write(top.join("a/.codex/config.toml"), "").unwrap();
+        assert_ne!(agent_digest(top, &cwd).unwrap(), alone);
+        assert_eq!(agent_digest(top, top).unwrap(), alone);
     }
 }

@@ -1,6 +1,6 @@
 //! The parts of a repository that need trust, and how two contents differ.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use provost_config::trust as config_trust;
 use provost_tracker::workflow;
@@ -19,9 +19,9 @@ pub(crate) const WORKFLOW: &str = "WORKFLOW.md";
 /// project.
 pub(crate) const CODEX: &str = ".codex";
 
-/// The relevant files outside [`CODEX`], where every file is relevant.
-pub(crate) const SINGLE: [&str; 5] =
-    [CONFIG, WORKFLOW, ".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
+/// The files that agents read outside [`CODEX`], where every file is relevant.
+pub(crate) const AGENT_FILES: [&str; 3] =
+    [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
 
 /// The files of a project that need trust, for display.
 pub const FILES: [&str; 6] = [
@@ -75,14 +75,30 @@ pub enum ContentChange {
 
 /// Whether a file of a project, relative to its top and with `/`, needs trust.
 pub fn is_relevant(file: &str) -> bool {
-    SINGLE.contains(&file) || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
+    [CONFIG, WORKFLOW].contains(&file) || is_agent_file(file)
+}
+
+/// Whether an agent that works in a directory reads this file, relative to the directory.
+fn is_agent_file(file: &str) -> bool {
+    AGENT_FILES.contains(&file)
+        || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Returns the directory whose agents read a file, both relative to the top. `None` if it is not an
+/// agent's file.
+pub fn agent_directory(file: &str) -> Option<&str> {
+    let starts = std::iter::once(0).chain(file.match_indices('/').map(|(at, _)| at + 1));
+    let start = starts.into_iter().find(|start| is_agent_file(&file[*start..]))?;
+    Some(file[..start].trim_end_matches('/'))
 }
 
 impl TrustContent {
-    /// Takes the parts that need trust from the files of a project; other files are ignored.
+    /// Takes the parts that need trust from the files of a project; other files are ignored. An
+    /// agent's file counts in every directory.
     pub fn from_files<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
         let named = files.into_iter().map(|(name, bytes)| (name.into(), bytes));
-        let relevant = named.filter(|(name, _)| is_relevant(name));
+        let relevant =
+            named.filter(|(name, _)| is_relevant(name) || agent_directory(name).is_some());
         let sorted: BTreeMap<String, Vec<u8>> = relevant.collect();
         let parts = sorted.into_iter().map(|(file, bytes)| ContentPart::parse(file, &bytes));
         TrustContent { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
@@ -108,8 +124,28 @@ impl TrustContent {
 
     /// The files of which Codex reads more, once it trusts the project.
     pub fn codex_part(&self) -> Self {
-        let parts = self.parts.iter().filter(|part| part.file.starts_with(CODEX));
+        let is_codex = |file: &str| file.split('/').any(|name| name == CODEX);
+        let parts = self.parts.iter().filter(|part| is_codex(&part.file));
         TrustContent { parts: parts.cloned().collect() }
+    }
+
+    /// The files that count for work in a directory, relative to the top: those of each directory
+    /// from the top down to it.
+    pub fn down_to(&self, directory: &Path) -> Self {
+        let counts = |file: &str| directory.starts_with(agent_directory(file).unwrap_or_default());
+        let parts = self.parts.iter().filter(|part| counts(&part.file));
+        TrustContent { parts: parts.cloned().collect() }
+    }
+
+    /// Whether every file of another content is part of this one, unchanged.
+    pub fn includes(&self, other: &TrustContent) -> bool {
+        other.parts.iter().all(|part| self.parts.contains(part))
+    }
+
+    /// Whether a file below the top needs trust.
+    pub fn is_nested(&self) -> bool {
+        let below = |file| agent_directory(file).is_some_and(|directory| !directory.is_empty());
+        self.parts.iter().any(|part| below(&part.file))
     }
 
     /// Returns how this content differs from a previously trusted one.
@@ -253,6 +289,25 @@ mod tests {
         assert_eq!(workflow.parts[0].entries[0].key.as_deref(), Some("hooks.after_create"));
         assert!(content(&[("WORKFLOW.md", "Do it.\n")]).is_empty());
         assert_eq!(content(&[(".codex/hooks.json", "{}"), (".mcp.json", "{}")]).parts.len(), 2);
+    }
+
+    #[test]
+    fn agent_files_count_down_to_the_working_directory() {
+        let all = content(&[
+            (".mcp.json", "{}"),
+            ("a/.codex/rules/x", ""),
+            ("a/b/.claude/settings.json", "{}"),
+            ("a/provost.toml", "worktree.setup = \"x\""),
+            ("ab/.mcp.json", "{}"),
+        ]);
+        let files = |directory: &str| -> Vec<String> {
+            all.down_to(Path::new(directory)).parts.into_iter().map(|part| part.file).collect()
+        };
+        assert_eq!(files(""), [".mcp.json"]);
+        assert_eq!(files("a"), [".mcp.json", "a/.codex/rules/x"]);
+        assert_eq!(files("a/b/c"), [".mcp.json", "a/.codex/rules/x", "a/b/.claude/settings.json"]);
+        assert!(all.includes(&all.down_to(Path::new("a"))) && all.is_nested());
+        assert!(!all.includes(&content(&[(".mcp.json", "{ }")])));
     }
 
     #[test]

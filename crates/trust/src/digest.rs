@@ -25,6 +25,12 @@ impl TrustDigest {
         }
         TrustDigest(hasher.finalize().into())
     }
+
+    /// The digest of two contents.
+    #[must_use]
+    pub fn with(&self, other: &TrustDigest) -> Self {
+        TrustDigest::from_parts([self.0.to_vec(), other.0.to_vec()])
+    }
 }
 
 impl fmt::Display for TrustDigest {

@@ -7,7 +7,7 @@
 //!
 //! - [`TrustContent`] is the part of one project or workflow file that needs trust. It is pure:
 //!   [`TrustContent::from_files`] takes names and bytes, from a checkout or from a git tree.
-//! - [`read`] reads it from a checkout. Files of other users, files that others can write and links
+//! - [`snapshot`] reads it from a checkout. Files of other users, files that others can write and links
 //!   never take effect.
 //! - [`TrustStore`] answers whether a content is trusted.
 //! - [`find_top`] finds the project that contains a directory, without running git.
@@ -21,9 +21,13 @@ mod read;
 mod store;
 
 pub use agent::{agent_digest, has_agent_files};
-pub use content::{ContentChange, ContentEntry, ContentPart, FILES, TrustContent, is_relevant};
+pub use content::{
+    ContentChange, ContentEntry, ContentPart, FILES, TrustContent, agent_directory, is_relevant,
+};
 pub use digest::{DigestError, TrustDigest};
 pub use owned::OwnershipError;
 pub use project::{UnsafeProject, check_owner, find_top, main_top};
-pub use read::{Error as ReadError, ProjectSnapshot, read, read_workflow, snapshot};
+pub use read::{
+    Error as ReadError, MAX_BYTES, MAX_FILE, MAX_FILES, ProjectSnapshot, read_workflow, snapshot,
+};
 pub use store::{AgreedContent, Error as StoreError, MAX_CONTENTS, TrustEntry, TrustStore};

@@ -24,12 +24,16 @@ pub enum OwnershipError {
 }
 
 impl OwnershipError {
-    /// The command that fixes it.
+    /// The command that fixes it, or that shows what to check first.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
             OwnershipError::OtherUser { path, .. } => {
-                format!("chown {} {}", geteuid().as_raw(), shown(path))
+                let look = if path.is_dir() { "ls -la" } else { "less" };
+                let (uid, path) = (geteuid().as_raw(), shown(path));
+                format!(
+                    "{look} {path}  # check the content first; then: chown {uid} {path}, or remove it"
+                )
             }
             OwnershipError::Writable { path, .. } => format!("chmod go-w {}", shown(path)),
             OwnershipError::Link { path } | OwnershipError::NotAFile { path } => {

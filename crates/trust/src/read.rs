@@ -8,16 +8,16 @@ use std::{
 
 use crate::{
     OwnershipError, TrustContent, UnsafeProject, check_owner,
-    content::{CODEX, CONFIG, SINGLE},
+    content::{AGENT_FILES, CODEX, CONFIG, WORKFLOW},
     owned::{self, check},
 };
 
 /// The largest file that needs trust.
-const MAX_FILE: u64 = 256 << 10;
+pub const MAX_FILE: u64 = 256 << 10;
 
 /// Limits on the files of [`CODEX`]: how many, their total size, and the depth.
-const MAX_FILES: usize = 500;
-const MAX_BYTES: usize = 4 << 20;
+pub const MAX_FILES: usize = 500;
+pub const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 8;
 
 /// Why a content cannot be trusted.
@@ -72,29 +72,67 @@ pub struct ProjectSnapshot {
     pub config: Option<Vec<u8>>,
 }
 
-/// Reads the content that needs trust in a project. A project without such files has an empty
-/// content, regardless of its owner: there is nothing to trust.
-pub fn read(top: &Path) -> Result<TrustContent, Error> {
-    snapshot(top).map(|snapshot| snapshot.content)
-}
-
-/// Reads the content that needs trust in a project, and its configuration.
-pub fn snapshot(top: &Path) -> Result<ProjectSnapshot, Error> {
+/// Reads the content that needs trust for work in a directory of a project, and the project's
+/// configuration: the files of the top, and the agents' files of each directory down to the working
+/// directory. A project without such files has an empty content, regardless of its owner: there is
+/// nothing to trust.
+pub fn snapshot(top: &Path, cwd: &Path) -> Result<ProjectSnapshot, Error> {
     let mut files = Vec::new();
-    for name in SINGLE {
-        if let Some((directory, _)) = name.split_once('/') {
-            check_directory(&top.join(directory))?;
-        }
+    for name in [CONFIG, WORKFLOW] {
         if let Some(bytes) = read_file(&top.join(name))? {
             files.push((name.to_owned(), bytes));
         }
     }
-    files.extend(codex_files(top)?);
+    let mut above = Vec::new();
+    for directory in directories(top, cwd) {
+        let found = agent_files(&directory)?;
+        above.push(directory.path);
+        if !found.is_empty() {
+            for path in &above[1..] {
+                check_directory(path)?;
+            }
+        }
+        files.extend(found);
+    }
     if !files.is_empty() {
         check_owner(top)?;
     }
     let config = files.iter().find(|(name, _)| name == CONFIG).map(|(_, bytes)| bytes.clone());
     Ok(ProjectSnapshot { content: TrustContent::from_files(files), config })
+}
+
+/// A directory between a project's top and the working directory.
+pub(crate) struct AgentDirectory {
+    pub(crate) path: PathBuf,
+    /// Its name relative to the top, with a `/` at the end unless it is the top.
+    prefix: String,
+}
+
+/// The directories from the top down to the working directory.
+pub(crate) fn directories(top: &Path, cwd: &Path) -> Vec<AgentDirectory> {
+    let mut all = vec![AgentDirectory { path: top.to_owned(), prefix: String::new() }];
+    let (mut path, mut prefix) = (top.to_owned(), String::new());
+    for name in cwd.strip_prefix(top).into_iter().flat_map(Path::components) {
+        path.push(name);
+        prefix.push_str(&format!("{}/", name.as_os_str().to_string_lossy()));
+        all.push(AgentDirectory { path: path.clone(), prefix: prefix.clone() });
+    }
+    all
+}
+
+/// The files that agents in a directory read, relative to the top.
+fn agent_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let mut files = Vec::new();
+    for name in AGENT_FILES {
+        if let Some((parent, _)) = name.split_once('/') {
+            check_directory(&directory.path.join(parent))?;
+        }
+        if let Some(bytes) = read_file(&directory.path.join(name))? {
+            files.push((format!("{}{name}", directory.prefix), bytes));
+        }
+    }
+    files.extend(codex_files(directory)?);
+    Ok(files)
 }
 
 /// Reads the content that needs trust in one workflow file.
@@ -104,10 +142,11 @@ pub fn read_workflow(path: &Path) -> Result<TrustContent, Error> {
     Ok(TrustContent::from_workflow(&name, &bytes))
 }
 
-/// Every file below `.codex`, relative to the top.
-pub(crate) fn codex_files(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+/// Every file below a directory's `.codex`, relative to the top.
+pub(crate) fn codex_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let (mut files, mut total) = (Vec::new(), 0);
-    let mut directories = vec![(top.join(CODEX), CODEX.to_owned(), 0)];
+    let codex = directory.path.join(CODEX);
+    let mut directories = vec![(codex.clone(), format!("{}{CODEX}", directory.prefix), 0)];
     while let Some((path, name, depth)) = directories.pop() {
         if !check_directory(&path)? {
             continue;
@@ -123,7 +162,7 @@ pub(crate) fn codex_files(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
                 files.push((below, bytes));
             }
             if files.len() > MAX_FILES || total > MAX_BYTES || depth >= MAX_DEPTH {
-                return Err(Error::TooMany { path: top.join(CODEX) });
+                return Err(Error::TooMany { path: codex });
             }
         }
     }
@@ -155,6 +194,10 @@ mod tests {
 
     use super::*;
 
+    fn read(top: &Path, cwd: &Path) -> Result<TrustContent, Error> {
+        snapshot(top, cwd).map(|snapshot| snapshot.content)
+    }
+
     fn project() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join(".git")).unwrap();
@@ -175,26 +218,43 @@ mod tests {
     #[test]
     fn every_file_of_codex_is_part_of_the_content() {
         let dir = project();
-        assert!(read(dir.path()).unwrap().is_empty());
+        assert!(read(dir.path(), dir.path()).unwrap().is_empty());
         write(dir.path(), ".codex/config.toml", "");
         write(dir.path(), ".codex/rules/a.rules", "x");
         write(dir.path(), ".claude/settings.json", "{}");
         let files: Vec<String> =
-            read(dir.path()).unwrap().parts.into_iter().map(|part| part.file).collect();
+            read(dir.path(), dir.path()).unwrap().parts.into_iter().map(|part| part.file).collect();
         assert_eq!(files, [".claude/settings.json", ".codex/config.toml", ".codex/rules/a.rules"]);
+    }
+
+    #[test]
+    fn directories_down_to_the_working_directory_count() {
+        let dir = project();
+        write(dir.path(), "a/.mcp.json", "{}");
+        write(dir.path(), "a/b/.codex/config.toml", "");
+        let (top, cwd) = (dir.path(), dir.path().join("a/b"));
+        assert!(read(top, top).unwrap().is_empty());
+        let parts = read(top, &cwd).unwrap().parts;
+        let files: Vec<&str> = parts.iter().map(|part| part.file.as_str()).collect();
+        assert_eq!(files, ["a/.mcp.json", "a/b/.codex/config.toml"]);
+        fs::set_permissions(dir.path().join("a"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(read(top, &cwd).is_err(), "others could replace the file");
     }
 
     #[test]
     fn file_writable_by_others_is_an_error() {
         let dir = project();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(read(dir.path()).unwrap().is_empty(), "there is nothing to trust");
+        assert!(read(dir.path(), dir.path()).unwrap().is_empty(), "there is nothing to trust");
         write(dir.path(), ".mcp.json", "{}");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(read(dir.path()).is_err());
+        assert!(read(dir.path(), dir.path()).is_err());
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        read(dir.path()).unwrap();
+        read(dir.path(), dir.path()).unwrap();
         symlink("/etc", dir.path().join(".codex")).unwrap();
-        assert!(matches!(read(dir.path()), Err(Error::Unowned(OwnershipError::Link { .. }))));
+        assert!(matches!(
+            read(dir.path(), dir.path()),
+            Err(Error::Unowned(OwnershipError::Link { .. }))
+        ));
     }
 }

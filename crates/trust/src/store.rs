@@ -65,14 +65,30 @@ impl TrustStore {
         TrustStore { dir: config_dir.join(DIRECTORY) }
     }
 
-    /// Whether the user agreed to this content of a project. Consent for the main checkout of a
-    /// repository also applies to its linked worktrees. An empty content needs no trust.
-    pub fn is_trusted(&self, top: &Path, digest: &TrustDigest) -> Result<bool, Error> {
+    /// Whether the user agreed to this content of a project, for work in a directory relative to
+    /// its top. Consent for the main checkout of a repository also applies to its linked worktrees.
+    /// An empty content needs no trust.
+    pub fn is_trusted(
+        &self,
+        top: &Path,
+        directory: &Path,
+        content: &TrustContent,
+    ) -> Result<bool, Error> {
+        Ok(content.is_empty() || self.any(top, |agreed| agreed.down_to(directory) == *content)?)
+    }
+
+    /// Whether the user agreed to each of these files, in one content of a project. A commit lacks
+    /// the files that only the checkout has.
+    pub fn includes(&self, top: &Path, files: &TrustContent) -> Result<bool, Error> {
+        Ok(files.is_empty() || self.any(top, |agreed| agreed.includes(files))?)
+    }
+
+    fn any(&self, top: &Path, fits: impl Fn(&TrustContent) -> bool) -> Result<bool, Error> {
         let agreed = |path: &Path| -> Result<bool, Error> {
             let found = self.find(path)?;
-            Ok(found.is_some_and(|found| found.contents.iter().any(|one| one.digest == *digest)))
+            Ok(found.is_some_and(|found| found.contents.iter().any(|one| fits(&one.content))))
         };
-        if *digest == TrustContent::default().digest() || agreed(top)? {
+        if agreed(top)? {
             return Ok(true);
         }
         main_top(top).map_or(Ok(false), |main| agreed(&main))
@@ -192,24 +208,46 @@ mod tests {
         TrustContent::from_files([(".mcp.json", text.as_bytes().to_vec())])
     }
 
+    fn trusts(store: &TrustStore, top: &Path, content: &TrustContent) -> Result<bool, Error> {
+        store.is_trusted(top, Path::new(""), content)
+    }
+
+    #[test]
+    fn files_of_other_directories_do_not_matter() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = TrustStore::open(dir.path());
+        let top = Path::new("/p");
+        let files = |names: &[&str]| {
+            TrustContent::from_files(names.iter().map(|name| (*name, b"{}".to_vec())))
+        };
+        let both = files(&[".mcp.json", "a/.mcp.json"]);
+        store.trust(top, &both).unwrap();
+        assert!(trusts(&store, top, &files(&[".mcp.json"])).unwrap());
+        assert!(store.is_trusted(top, Path::new("a"), &both).unwrap());
+        let removed = store.is_trusted(top, Path::new("a"), &files(&[".mcp.json"]));
+        assert!(!removed.unwrap(), "a removed file is a change");
+        assert!(store.includes(top, &files(&["a/.mcp.json"])).unwrap());
+        assert!(!store.includes(top, &content("x")).unwrap());
+    }
+
     #[test]
     fn only_agreed_contents_are_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let store = TrustStore::open(dir.path());
         let (one, two) = (Path::new("/p/one"), Path::new("/p/two"));
         let (a, b) = (content("a"), content("b"));
-        assert!(!store.is_trusted(one, &a.digest()).unwrap());
+        assert!(!trusts(&store, one, &a).unwrap());
         store.trust(one, &a).unwrap();
-        assert!(store.is_trusted(one, &a.digest()).unwrap());
-        assert!(!store.is_trusted(one, &b.digest()).unwrap());
-        assert!(!store.is_trusted(two, &a.digest()).unwrap());
-        assert!(store.is_trusted(two, &TrustContent::default().digest()).unwrap());
+        assert!(trusts(&store, one, &a).unwrap());
+        assert!(!trusts(&store, one, &b).unwrap());
+        assert!(!trusts(&store, two, &a).unwrap());
+        assert!(trusts(&store, two, &TrustContent::default()).unwrap());
         store.trust(one, &b).unwrap();
-        assert!(store.is_trusted(one, &a.digest()).unwrap(), "an earlier content stays trusted");
+        assert!(trusts(&store, one, &a).unwrap(), "an earlier content stays trusted");
         assert_eq!(store.last_agreed(one).unwrap(), Some(b));
         assert_eq!(store.list().unwrap().len(), 1);
         assert!(store.revoke(one).unwrap() && !store.revoke(one).unwrap());
-        assert!(!store.is_trusted(one, &a.digest()).unwrap());
+        assert!(!trusts(&store, one, &a).unwrap());
     }
 
     #[test]
@@ -220,8 +258,8 @@ mod tests {
         for number in 0..=MAX_CONTENTS {
             store.trust(top, &content(&number.to_string())).unwrap();
         }
-        assert!(!store.is_trusted(top, &content("0").digest()).unwrap());
-        assert!(store.is_trusted(top, &content("1").digest()).unwrap());
+        assert!(!trusts(&store, top, &content("0")).unwrap());
+        assert!(trusts(&store, top, &content("1")).unwrap());
     }
 
     #[test]
@@ -232,6 +270,6 @@ mod tests {
         store.trust(top, &content("a")).unwrap();
         let inner = dir.path().join(DIRECTORY);
         fs::set_permissions(&inner, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(store.is_trusted(top, &content("a").digest()).is_err());
+        assert!(trusts(&store, top, &content("a")).is_err());
     }
 }

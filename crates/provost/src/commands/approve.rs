@@ -1,6 +1,6 @@
 //! `provost approve` and `provost deny`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use provost_api::{
@@ -136,10 +136,13 @@ fn trust_approved_content(
         }))
     };
     let (Some(before), Some(after)) = (content(onto)?, content(commit)?) else { return Ok(()) };
-    if approved.truncated || !trust::is_trusted(&context.environment, &project.top, &before)? {
+    let subject = |content: TrustContent| {
+        TrustSubject::of_checkout(project.top.clone(), PathBuf::new(), content)
+    };
+    if approved.truncated || !trust::is_trusted(&context.environment, &subject(before))? {
         return Ok(());
     }
-    let subject = TrustSubject { path: project.top.clone(), content: after };
+    let subject = subject(after);
     trust::record(&context.environment, &subject)
 }
 

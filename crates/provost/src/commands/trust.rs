@@ -4,7 +4,6 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, ErrorCode};
-use provost_core::text::shell_quote;
 use provost_trust::{TrustContent, TrustDigest};
 use serde_json::{Value, json};
 
@@ -21,6 +20,9 @@ use crate::{
 /// Some files of a repository run programs or extend the rights of agents: provost.toml, WORKFLOW.md, .codex,
 /// .claude/settings.json and .mcp.json. They take effect only after you trusted their exact content; every change needs
 /// new trust. Files that another user owns or can write never take effect.
+///
+/// The agents' files of each directory down to PATH count. A worktree gets the files of the checked-out commit: where
+/// they differ from the checkout's, both are shown and trusted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost trust\n  provost trust ~/src/app --yes\n  provost trust --print --json | jq -r .digest\n  provost trust --trust DIGEST\n  provost trust docs/WORKFLOW.md\n  provost trust --list\n  provost trust --revoke ~/src/app"
@@ -54,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &TrustArgs) -> CliResult {
     if args.revoke {
         return revoke(context, path);
     }
-    let subject = trust::trust_subject(&context.environment, &path)?;
+    let subject = trust::trust_subject(context, &path)?;
     if args.print {
         return print(context, &subject);
     }
@@ -63,7 +65,7 @@ pub(crate) fn run(context: &Context, args: &TrustArgs) -> CliResult {
 }
 
 fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) -> CliResult {
-    let digest = subject.content.digest();
+    let digest = subject.digest();
     if let Some(wanted) = args.trust.filter(|wanted| *wanted != digest) {
         let message = format!(
             "{} has digest {digest}, not {wanted}; nothing was trusted",
@@ -73,7 +75,7 @@ fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) ->
             .next(command(subject, "--print "))
             .into());
     }
-    if subject.content.is_empty() || is_trusted(context, subject)? {
+    if trust::is_trusted(&context.environment, subject)? {
         return show_trusted(context, subject);
     }
     if !args.yes && args.trust.is_none() {
@@ -102,13 +104,7 @@ fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) ->
 }
 
 fn command(subject: &TrustSubject, flag: &str) -> String {
-    format!("provost trust {flag}{}", shell_quote(&subject.path.display().to_string()))
-}
-
-fn is_trusted(context: &Context, subject: &TrustSubject) -> Result<bool, ApiError> {
-    let store = trust::store(&context.environment)?;
-    let digest = subject.content.digest();
-    store.is_trusted(&subject.path, &digest).map_err(trust::store_error)
+    format!("provost trust {flag}{}", subject.argument())
 }
 
 /// Shows what is trusted now.
@@ -119,7 +115,7 @@ fn show_trusted(context: &Context, subject: &TrustSubject) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     let path = escape_line(&subject.path.display().to_string());
-    if subject.content.is_empty() {
+    if subject.is_empty() {
         context.ui.notice(&format!("nothing in {path} needs trust"));
     } else {
         context.ui.notice(&format!("trusted {path}"));
@@ -128,19 +124,19 @@ fn show_trusted(context: &Context, subject: &TrustSubject) -> CliResult {
 }
 
 fn print(context: &Context, subject: &TrustSubject) -> CliResult {
-    let is_trusted = subject.content.is_empty() || is_trusted(context, subject)?;
+    let is_trusted = trust::is_trusted(&context.environment, subject)?;
     if context.ui.json {
         let next = if is_trusted { Vec::new() } else { vec![command(subject, "")] };
         context.ui.result(shown(context, subject, is_trusted), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let status = match (subject.content.is_empty(), is_trusted) {
+    let status = match (subject.is_empty(), is_trusted) {
         (true, _) => "nothing needs trust",
         (false, true) => "trusted",
         (false, false) => "not trusted",
     };
     context.ui.line(&format!("{}: {status}", escape_line(&subject.path.display().to_string())))?;
-    context.ui.line(&format!("digest {}", subject.content.digest()))?;
+    context.ui.line(&format!("digest {}", subject.digest()))?;
     let before = if is_trusted {
         subject.content.clone()
     } else {
@@ -153,13 +149,18 @@ fn print(context: &Context, subject: &TrustSubject) -> CliResult {
 fn shown(context: &Context, subject: &TrustSubject, is_trusted: bool) -> Value {
     let before = trust::last_trusted(&context.environment, subject);
     let changes = if is_trusted { Vec::new() } else { subject.content.changes(&before) };
+    let committed = subject
+        .committed
+        .as_ref()
+        .map(|committed| json!({"commit": committed.commit, "files": files(&committed.content)}));
     json!({
         "ok": true,
         "path": subject.path,
-        "digest": subject.content.digest(),
-        "needed": !subject.content.is_empty(),
+        "digest": subject.digest(),
+        "needed": !subject.is_empty(),
         "trusted": is_trusted,
         "files": files(&subject.content),
+        "committed": committed,
         "changes": changes,
     })
 }

@@ -4,6 +4,7 @@
 
 mod approval_gates;
 mod approval_rules;
+mod commit_trust;
 mod fifos;
 mod forged_records;
 mod git_programs;

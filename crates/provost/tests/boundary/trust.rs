@@ -566,11 +566,16 @@ fn f2_4_codex_starts_trusted_mcp_server() {
 #[test]
 fn f2_4_codex_ignores_content_that_was_not_shown() {
     let Some(scene) = McpServerEnv::new() else { return };
-    // The committed content, which the worktree gets, differs from the checkout that was shown.
+    // The committed content, which the worktree gets, differs from the checkout's.
     scene.repo.write(".codex/config.toml", "model_reasoning_effort = \"low\"\n");
+    let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
+    assert_untrusted(&scene.home.provost_in(scene.repo.path(), &words), ".codex/config.toml");
+    scene.describe_repo(&["--ignore-project-config"]);
+    assert!(!proof_file(&scene.home).exists());
+    // The operator sees and trusts both.
     scene.home.trust(scene.repo.path());
     scene.describe_repo(&[]);
-    assert!(!proof_file(&scene.home).exists());
+    assert!(proof_file(&scene.home).exists());
 }
 
 #[test]

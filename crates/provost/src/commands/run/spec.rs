@@ -14,7 +14,7 @@ use provost_core::{
     session::{AgentSpec, Driver},
     verdict::Snapshot,
 };
-use provost_git::{Git, GitHead, Project, remote_of, tree_of, uncommitted};
+use provost_git::{Git, GitHead, Oid, Project, remote_of, tree_of, uncommitted};
 use uuid::Uuid;
 
 use super::{
@@ -39,6 +39,7 @@ use crate::{
             worktree::{self, WorktreeRequest},
         },
     },
+    commit_trust::{self, CommitTerms, StartCommit},
     context::Context,
     error::{chain, usage},
     settings::{self, ProjectFile, flag_list, flag_text},
@@ -132,8 +133,15 @@ pub(super) fn build(
     let config = settings::load_to_start(context, &cwd, wanted, wish.asking)?;
     let (git, project) = worktree::project_at(context, &cwd).map_err(|why| no_project(&why))?;
     let land = land(&config);
-    let target = target(&git, &project, land)?;
-    let (agent, agent_warnings) = agent(context, &wish, &cwd, &config)?;
+    let commit = project.commit(&git).map_err(|why| no_project(&why))?;
+    let start = StartCommit { git, project, commit };
+    let ignores_project = wish.ignore_project_config;
+    let terms = CommitTerms { cwd: &cwd, ignores_project, asking: wish.asking };
+    let committed = commit_trust::judge(context, &start, terms)?;
+    let StartCommit { git, project, commit } = start;
+    let target = target(&git, &project, &commit, land)?;
+    let place = AgentWorkplace { cwd: &cwd, committed: committed.as_ref(), ignores_project };
+    let (agent, agent_warnings) = agent(context, &wish, place, &config)?;
     let short = RunId(id).short();
     let about = wish.name.unwrap_or(&wish.goal.about);
     let wanted = WorktreeRequest { cwd: &cwd, config: &config, short: &short, about };
@@ -246,9 +254,13 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
 }
 
 /// Returns the commit the run starts from. Merging needs a branch as the target.
-fn target(git: &Git, project: &Project, land: LandMode) -> Result<RunTarget, ApiError> {
-    let commit = project.commit(git).map_err(|why| no_project(&why))?;
-    worktree::refuse_filtered(git, project, &commit)?;
+fn target(
+    git: &Git,
+    project: &Project,
+    commit: &Oid,
+    land: LandMode,
+) -> Result<RunTarget, ApiError> {
+    worktree::refuse_filtered(git, project, commit)?;
     let tree = tree_of(git, project, commit.as_str())
         .map_err(|why| chain(ErrorCode::BadRequest, "cannot read the newest commit", &why))?
         .ok_or_else(|| usage(format!("the commit {commit} has no files")))?;
@@ -366,11 +378,10 @@ fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> PlanningSpec 
 fn agent(
     context: &Context,
     wish: &RunRequest<'_>,
-    cwd: &Path,
+    place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if wish.agent == config::BUILT_IN {
-        let place = AgentWorkplace { cwd, ignores_project: wish.ignore_project_config };
         let (mut agent, warnings) =
             codex::agent(context, wish.variables, CodexMode::Conversation, config, place)?;
         // Its prompts describe the tools, so the setup must be known.

@@ -9,7 +9,7 @@ pub(super) mod spec;
 pub(super) mod spec_from_config;
 pub(super) mod variables;
 pub(crate) mod wait;
-pub(super) mod worktree;
+pub(crate) mod worktree;
 
 use std::{path::PathBuf, process::ExitCode};
 

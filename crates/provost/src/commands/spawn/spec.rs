@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     commands::{config::ignored_project_file, input},
+    commit_trust::{self, CommitTerms},
     context::Context,
     error::usage,
     settings::{self, flag_list, flag_text},
@@ -38,14 +39,24 @@ pub(super) fn build(
 ) -> Result<SessionSpec, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
     let config = settings::load_to_start(context, &cwd, wanted(args), TrustPrompt::AtTerminal)?;
-    let (mut agent, agents_warnings) = agent(context, args, &cwd, &config)?;
+    let start = worktree::start_commit(context, &cwd, &config)?;
+    let ignores_project = args.ignore_project_config;
+    let terms = CommitTerms { cwd: &cwd, ignores_project, asking: TrustPrompt::AtTerminal };
+    let committed = match &start {
+        Some(start) if worktree::is_separate(&config) => {
+            commit_trust::judge(context, start, terms)?
+        }
+        Some(_) | None => None,
+    };
+    let place = AgentWorkplace { cwd: &cwd, committed: committed.as_ref(), ignores_project };
+    let (mut agent, agents_warnings) = agent(context, args, place, &config)?;
     agent.settings.accept_trust = accepts_trust(args, &cwd)?;
     let instruction = instruction(args, &agent)?;
     let short = SessionId(id).short();
     let name = args.name.clone().unwrap_or_else(|| format!("{}-{short}", agents::label(&agent)));
     let about = args.name.as_deref().or(instruction.as_deref()).unwrap_or_default();
     let wanted = WorktreeRequest { cwd: &cwd, config: &config, short: &short, about };
-    let placed = worktree::find(context, &wanted)?;
+    let placed = worktree::find(context, &wanted, start.as_ref())?;
     let setup = match &placed.work {
         WorkLocation::Worktree { .. } => config.worktree.setup.on().map(shell_line),
         WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
@@ -80,7 +91,7 @@ pub(super) fn build(
         policy,
         hooks: session_hooks(&config)?,
         reactions: reactions::build(&config, agent.driver, |name| {
-            successor(context, args, name, &cwd, &config)
+            successor(context, args, name, place, &config)
         })?,
         agent,
         warnings,
@@ -99,10 +110,6 @@ pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, 
 fn wanted(args: &SpawnArgs) -> settings::ConfigInputs<'static> {
     let ignores_project = args.ignore_project_config;
     settings::ConfigInputs { flags: flags(args), ignores_project, ..Default::default() }
-}
-
-fn workplace<'a>(args: &SpawnArgs, cwd: &'a Path) -> AgentWorkplace<'a> {
-    AgentWorkplace { cwd, ignores_project: args.ignore_project_config }
 }
 
 /// Whether `--accept-trust` names the directory or one of its parents.
@@ -169,7 +176,7 @@ fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
 fn agent(
     context: &Context,
     args: &SpawnArgs,
-    cwd: &Path,
+    place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if args.agent.as_deref() == Some(config::BUILT_IN) {
@@ -179,7 +186,7 @@ fn agent(
             (false, true) => CodexMode::Terminal,
             (false, false) => CodexMode::Conversation,
         };
-        return codex::agent(context, &args.variables, way, config, workplace(args, cwd));
+        return codex::agent(context, &args.variables, way, config, place);
     }
     if let Some(flag) = codex::own_flag(args) {
         let message =
@@ -199,10 +206,9 @@ fn successor(
     context: &Context,
     args: &SpawnArgs,
     name: &str,
-    cwd: &Path,
+    place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<AgentSpec, ApiError> {
-    let place = workplace(args, cwd);
     if name == config::BUILT_IN {
         Ok(codex::agent(context, &args.variables, CodexMode::Conversation, config, place)?.0)
     } else {

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use provost_api::{ApiError, ErrorCode};
 use provost_config::Resolved;
-use provost_core::session::WorkLocation;
+use provost_core::{ids::CommitId, session::WorkLocation};
 use provost_git::{BranchName, Git, Oid, Project, RepoPath, absent_submodules, project};
 
 use crate::{
+    commit_trust::StartCommit,
     context::Context,
     error::{chain, usage},
     settings, trust,
@@ -34,24 +35,41 @@ pub(super) struct SessionWorktree {
     pub(super) warnings: Vec<String>,
 }
 
+/// Whether the session gets a worktree.
+pub(super) fn is_separate(config: &Resolved) -> bool {
+    config.worktree.enabled == Some(true)
+}
+
+/// Returns the commit that a worktree starts from, or that checks compare with. `None` if the session needs neither.
+pub(super) fn start_commit(
+    context: &Context,
+    cwd: &Path,
+    config: &Resolved,
+) -> Result<Option<StartCommit>, ApiError> {
+    let own = is_separate(config);
+    if !own && config.verify.checks.is_empty() {
+        return Ok(None);
+    }
+    let found = project_at(context, cwd).map_err(|why| with_own_check(why, cwd));
+    let (git, project) = found.map_err(|why| unusable(&why, !is_unusable(&why)))?;
+    let commit = project.commit(&git).map_err(|why| unusable(&why, own))?;
+    Ok(Some(StartCommit { git, project, commit }))
+}
+
 /// Finds the worktree, or fails before anything is started.
 pub(super) fn find(
     context: &Context,
     wanted: &WorktreeRequest<'_>,
+    start: Option<&StartCommit>,
 ) -> Result<SessionWorktree, ApiError> {
-    let own = wanted.config.worktree.enabled == Some(true);
-    if !own && wanted.config.verify.checks.is_empty() {
+    let Some(StartCommit { git, project, commit }) = start else {
         return find_plain(context, wanted.cwd);
-    }
-    let found = project_at(context, wanted.cwd);
-    let found = found.map_err(|why| with_own_check(why, wanted.cwd));
-    let (git, project) = found.map_err(|why| unusable(&why, !is_unusable(&why)))?;
+    };
     let top = path_text(&project.top)?;
-    let base = project.commit(&git).map_err(|why| unusable(&why, own))?;
-    refuse_filtered(&git, &project, &base)?;
-    let warnings = missing_submodules(&git, &project, "the session's worktree and checks")?;
-    let work = if own {
-        worktree(context, wanted, &project)?
+    refuse_filtered(git, project, commit)?;
+    let warnings = missing_submodules(git, project, "the session's worktree and checks")?;
+    let work = if is_separate(wanted.config) {
+        worktree(context, wanted, project, commit)?
     } else {
         WorkLocation::InPlace { top: top.clone() }
     };
@@ -181,6 +199,7 @@ fn worktree(
     context: &Context,
     wanted: &WorktreeRequest<'_>,
     project: &Project,
+    base: &Oid,
 ) -> Result<WorkLocation, ApiError> {
     let config = &wanted.config.worktree;
     let branch = branch(wanted)?;
@@ -191,7 +210,8 @@ fn worktree(
         path: path_text(&path)?,
         branch,
         copy,
-        base: None,
+        // The commit whose files were checked, even if the branch moves before the worktree exists.
+        base: Some(CommitId(base.as_str().to_owned())),
     })
 }
 
