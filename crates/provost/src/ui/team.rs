@@ -101,7 +101,7 @@ pub(crate) fn for_operator_lines(paint: Paint, rows: &[TeamRow]) -> Vec<String> 
 pub(crate) fn team_detail(paint: Paint, screen: Screen, now_ms: i64, row: &TeamRow) -> Vec<String> {
     let mut card = DetailView::new(paint, screen, now_ms);
     card.line(&format!(
-        "{} · task {}",
+        "{} · team {}",
         paint.paint(Tone::Bold, &escape_line(&row.name)),
         escape_line(&row.id)
     ));
