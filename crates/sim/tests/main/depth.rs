@@ -16,3 +16,10 @@ pub(crate) fn seeds() -> u64 {
 pub(crate) fn is_whole() -> bool {
     seeds() >= WHOLE
 }
+
+/// Whether the run is a deep one (`cargo xtask test --deep`).
+#[cfg(feature = "seeded-bugs")]
+#[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
+pub(crate) fn is_deep() -> bool {
+    std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
+}
