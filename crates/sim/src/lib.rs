@@ -13,6 +13,7 @@ mod graph;
 pub mod graph_laws;
 mod launch_follower;
 mod own_turns;
+mod rare;
 mod repo;
 pub mod rng;
 mod run;

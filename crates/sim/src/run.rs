@@ -33,7 +33,7 @@ use crate::{
         SessionEffectKey, SimEngine, TeamEffectKey,
     },
     forge::{OutlivedGit, SimForge},
-    goal,
+    goal, rare,
     rng::Rng,
     script::{self, UserAction},
     session_laws::BrokenLaw,
@@ -192,15 +192,18 @@ impl Sim {
             deeds.extend(goal::run_actions(seed, &faults));
             deeds.sort_by_key(|(at, ..)| *at);
         }
-        let specs = (0..sessions)
-            .map(|no| (script::session_id(seed, no), script::spec(seed, no, &faults)))
-            .collect();
         let mut pairs = Vec::new();
         if team::has_team(given) {
             pairs = team::teams(seed, sessions, &faults);
             deeds.extend(team::team_actions(seed, &faults));
             deeds.sort_by_key(|(at, ..)| *at);
         }
+        let specs = (0..sessions).map(|no| {
+            let mut spec = script::spec(seed, no, &faults);
+            rare::open_for_team(&mut spec, seed, no, &pairs);
+            (script::session_id(seed, no), spec)
+        });
+        let specs = specs.collect();
         Sim {
             given_seed: given,
             seed,
@@ -471,6 +474,7 @@ impl Sim {
                 .push_back(told);
             return Ok(());
         }
+        self.find_forged_record(key, &effect);
         let result = match &effect {
             SessionEffect::PrepareWork { .. } => Some(self.prepare(&session)),
             SessionEffect::RunSetup { attempt } => self.set_up(key, *attempt)?,
@@ -507,6 +511,24 @@ impl Sim {
             self.engine.observations.entry(source).or_default().push_back(told);
         }
         Ok(())
+    }
+
+    /// Before a command starts, its record may exist already: an agent forged it. It is moved aside.
+    fn find_forged_record(&mut self, key: &SessionEffectKey, effect: &SessionEffect) {
+        let runs_command = matches!(
+            effect,
+            SessionEffect::RunCheck { .. }
+                | SessionEffect::RunHook(_)
+                | SessionEffect::RunSetup { .. }
+        );
+        let starts = runs_command && !self.world.commands.contains_key(key);
+        if starts && rare::is_forged(self.seed, &key.1, &self.faults) {
+            let (effect, moved_to) = (key.1.clone(), "/aside".to_owned());
+            let found = SessionCommand::RecordForged { effect, moved_to };
+            let source = ObservationSource::Effect(key.clone());
+            let input = EngineInput::Observation(key.0, found);
+            self.engine.observations.entry(source).or_default().push_back(input);
+        }
     }
 
     /// Writes to an agent. The result appears in its journal.

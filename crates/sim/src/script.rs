@@ -23,7 +23,7 @@ use provost_core::{
 
 use crate::{
     goal::RunAction,
-    own_turns,
+    own_turns, rare,
     rng::Rng,
     run::Faults,
     screen::{self, ScreenEntry},
@@ -94,7 +94,7 @@ pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
 }
 
 pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
-    screen::on_screen(plain_spec(seed, no, faults), seed, no)
+    screen::on_screen(rare::one_shot(plain_spec(seed, no, faults), seed, no, faults), seed, no)
 }
 
 fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
@@ -234,8 +234,14 @@ pub(crate) fn opening(
     if driver.has_terminal() {
         return screen::opening(seed, session, launch, faults);
     }
+    if driver == Driver::CodexExec {
+        return rare::one_shot_opening(seed, session, launch);
+    }
     if !driver.has_protocol() {
         return command(&mut rng, faults);
+    }
+    if let Some(acts) = rare::unreachable(seed, session, launch, driver, faults) {
+        return acts;
     }
     let thread = rng.percent(70).then(|| format!("thread-{session}"));
     let mut acts = vec![AgentAction::Line(StreamSignal::Ready { thread })];
@@ -257,6 +263,9 @@ pub(crate) fn reaction(
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    if let Some(acts) = rare::turn(&[session, u64::from(launch), said], seed, faults) {
+        return acts;
+    }
     let mut acts = turn(&mut Rng::from_names(seed, &[4, session, u64::from(launch), said]), faults);
     let mut rng = Rng::from_names(seed, &[7, session, u64::from(launch), said]);
     // In some scenarios the account's usage limit is reached, which affects all of its sessions.

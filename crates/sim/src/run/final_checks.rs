@@ -32,12 +32,15 @@ impl Sim {
             let state = session.judgement().state;
             let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
             let visited = session.current_launch().is_some_and(|launch| launch.viewers > 0);
+            let is_member = session.spec.agent.settings.member.is_some();
             let waits = match state {
                 State::NeedsInput | State::Stalled | State::Lost => true,
                 // The user at its screen decides how to continue.
                 State::Idle if visited => true,
                 // The user who interrupted its turn decides how to continue.
                 State::Idle if session.awaits_user() => true,
+                // A member waits for the next message of its team, until the team ends.
+                State::Idle if is_member && session.dismissed.is_none() => true,
                 // At its prompt it waits for the user of the terminal.
                 State::Idle if session.spec.agent.driver.has_terminal() => true,
                 // A launch whose agent is silent and has no time limit.

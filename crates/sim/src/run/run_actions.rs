@@ -16,6 +16,7 @@ use crate::{
     engine::{EngineInput, ObservationSource, RunEffectKey, RunEffectTask},
     forge::OutlivedGit,
     goal::RunAction,
+    rare,
     rng::Rng,
     session_laws::BrokenLaw,
     world::session_no,
@@ -75,6 +76,7 @@ impl Sim {
     pub(super) fn execute_run_effect(&mut self, key: &RunEffectKey) -> Result<(), BrokenLaw> {
         let Some(task) = self.engine.run_tasks.get(key).cloned() else { return Ok(()) };
         self.no_git_lives_on(&task.effect)?;
+        self.find_forged_run_record(key, &task.effect);
         let result = match &task.effect {
             RunEffect::CommitLeftovers(session) => Some(self.take_head(*session)),
             RunEffect::MoveWorktree { no } => Some(self.move_worktree(&task.run, *no)),
@@ -114,6 +116,19 @@ impl Sim {
                 .push_back(told);
         }
         Ok(())
+    }
+
+    /// As for sessions: the record of a hook may exist before the hook starts.
+    fn find_forged_run_record(&mut self, key: &RunEffectKey, effect: &RunEffect) {
+        let starts = matches!(effect, RunEffect::RunHook(_))
+            && !self.world.commands.contains_key(&as_session(key));
+        if starts && rare::is_forged(self.seed, &key.1, &self.faults) {
+            let (effect, moved_to) = (key.1.clone(), "/aside".to_owned());
+            let found = run::RunCommand::RecordForged { effect, moved_to };
+            let source = ObservationSource::RunEffect(key.clone());
+            let input = EngineInput::RunObservation(key.0, found);
+            self.engine.observations.entry(source).or_default().push_back(input);
+        }
     }
 
     fn take_head(&mut self, session: SessionId) -> run::RunCommand {
