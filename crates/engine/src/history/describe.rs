@@ -207,7 +207,7 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
         TaskEvent::MessageStored(e) => {
             let iteration = e.iteration.map(|no| format!(" of iteration {no}")).unwrap_or_default();
             let (kind, to, trust) = (e.kind.as_str(), e.to.name(), e.trust.as_str());
-            let what = format!("{kind}{iteration} to {to}, which {trust}");
+            let what = format!("{kind}{iteration} to {to} ({trust})");
             let told = EventDescription::new(what).text(&e.text).by(&e.from).said();
             let channel = Some(e.channel.as_str());
             (e.no, EventDescription { channel, correlation: e.correlation.clone(), ..told })

@@ -355,7 +355,7 @@ impl Owner {
                     ControlFlow::Continue(())
                 });
                 let more = shown.map_err(|why| read_error(&why))?;
-                Ok(format!("{{\"ok\":true,\"tasks\":[{}],\"more\":{more}}}", cards.join(",")))
+                Ok(format!("{{\"ok\":true,\"teams\":[{}],\"more\":{more}}}", cards.join(",")))
             }
             TeamRequest::BoundSessions => {
                 let open = self.board.teams().filter(|task| !task.phase.is_over());

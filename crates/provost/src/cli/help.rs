@@ -62,8 +62,8 @@ const GROUPS: &[CommandGroup] = &[
     },
     CommandGroup {
         title: "Set up",
-        common: &["doctor", "config", "trust", "tour", "daemon"],
-        more: &["presets", "skills", "completions", "help"],
+        common: &["doctor", "config", "trust", "tour"],
+        more: &["presets", "skills", "daemon", "completions", "help"],
     },
     CommandGroup { title: "Agents", common: &["report"], more: &[] },
 ];

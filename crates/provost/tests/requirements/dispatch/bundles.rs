@@ -129,7 +129,7 @@ fn open_team_exports_as_snapshot_and_imports_closed() {
     let refused =
         here.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
     assert!(
-        refused["error"]["message"].as_str().unwrap().contains("still open: task"),
+        refused["error"]["message"].as_str().unwrap().contains("still open: team"),
         "{refused}"
     );
     assert!(!Path::new(&bundle).exists());

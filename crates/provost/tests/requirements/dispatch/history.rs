@@ -98,7 +98,7 @@ fn message_is_traced_into_session_without_texts() {
     assert_eq!(stored["text_bytes"], "Count the callers.".len());
     let followed: Vec<&Value> = rows.iter().filter(|row| row["correlation"] == "story-7").collect();
     let of = |kind: &str| followed.iter().any(|row| row["stream"] == *kind);
-    assert!(of("task") && of("session"), "{followed:#?}");
+    assert!(of("team") && of("session"), "{followed:#?}");
     assert!(followed.iter().all(|row| row["message"] == stored["message"]), "{followed:#?}");
     assert_eq!(replay["sessions"][0]["id"], *session);
     let said = desk.stdout_of(&["replay", "limits", "--as", "transcript", "--content"]);

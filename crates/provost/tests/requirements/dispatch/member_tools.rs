@@ -446,7 +446,7 @@ emit = { type = "turn_ended", status = "interrupted" }
     let worker = run_as("hand", &interrupt);
     assert!(worker.assert_code(4).stderr.contains("a worker may not interrupt"), "{worker:?}");
     let done = run_as("boss", &interrupt);
-    assert!(done.ok().stdout.contains("asked hand of limits to leave its turn"), "{done:?}");
+    assert!(done.ok().stdout.contains("asked hand of limits to interrupt its turn"), "{done:?}");
     let got = eventually("the replacement instruction", || pair.read_filled("got"));
     assert!(got.contains("leave that"), "{got}");
     let other = run_as("boss", &["compact", "--member", "nobody"]);

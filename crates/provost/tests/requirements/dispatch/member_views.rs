@@ -292,7 +292,7 @@ fn message_lists_sender_channel_trust_and_terms() {
     let waits = expect_i64(&first["expires_at"]) - expect_i64(&first["stored_at"]);
     assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
     let listed = desk.stdout_of(&["team", "inbox", "ls", "-t", "limits"]);
-    assert!(listed.contains("CHANNEL") && listed.contains("command line  instructs"), "{}", listed);
+    assert!(listed.contains("CHANNEL") && listed.contains("command line  trusted"), "{}", listed);
     assert!(listed.contains("[high, expires in 59m"), "{}", listed);
 }
 

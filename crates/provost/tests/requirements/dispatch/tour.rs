@@ -13,7 +13,7 @@ fn dispatch_tour_completes_and_leaves_nothing() {
         "missing_evidence: evidence is missing: tests, report",
         "open_criterion: criterion 1 is accepted",
         "delivered again",
-        "limits · task",
+        "limits · team",
         "They are the same.",
     ] {
         assert!(output.contains(part), "{part:?} is not in:\n{output}");
