@@ -36,7 +36,7 @@ fn recipe_summaries_are_complete() {
     asks you (done): What has to be true for you to call this done?
     asks you (limits): What must not be touched?
     may not: interrupt
-    may not: sort
+    may not: manage_messages
     before the finish: checks
     before the finish: separate_review
     before the finish: handover

@@ -135,7 +135,7 @@ mod tests {
         let cancelled = EventRow { state: Some("cancelled".to_owned()), ..cancelled };
         shown.extend(lines.show(&cancelled));
         insta::assert_snapshot!(shown.join("\n"), @"
-        7 02-29 01:02:03 deadbeef  agent claims completed: a␊<U+202E>b → wrapping up
+        7 02-29 01:02:03 deadbeef  agent claims completed: a␊<U+202E>b → finishing
         7 02-29 01:02:03 deadbeef  agent claims completed: again
         7 02-29 01:02:03 deadbeef  cancelled: enough → cancelled
         ");
@@ -148,7 +148,7 @@ mod tests {
         insta::assert_snapshot!(lines.show(&claim(long)).join("\n"), @"
         7 02-29 01:02:03 deadbeef  agent claims completed: the login
                                    works again, and so do the tests
-                                   → wrapping up
+                                   → finishing
         ");
     }
 
