@@ -58,7 +58,7 @@ fn usage_limit_is_reported_with_its_reset() {
         assert!(failure.contains("usage limit"), "{failure}");
         assert!(failure.contains("Jan 2nd, 2030 3:04 AM"), "{failure}");
     }
-    for failure in failures("usage_limit = { resets_in_s = 60, told = 'headers' }") {
+    for failure in failures("usage_limit = { resets_in_s = 60, reset_location = 'headers' }") {
         assert!(failure.contains("usage limit"), "{failure}");
     }
 }
