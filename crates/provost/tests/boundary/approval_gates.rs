@@ -273,7 +273,7 @@ fn f2_11_serve_keeps_startup_config() {
     let planted = site.path_string("planted");
     site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
     site.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");
-    let held = event("not_taken");
+    let held = event("change_not_trusted");
     assert!(held["message"].as_str().unwrap().contains("provost.toml"), "{held:#}");
     assert!(held["message"].as_str().unwrap().contains("provost trust"), "{held:#}");
     event("ended");
