@@ -135,7 +135,8 @@ fn start_of_the_listed_id_is_enough() {
     assert_eq!((&row["id"], &row["name"]), (&id.as_str().into(), &"renamed".into()), "{row:#}");
     stage.provost(&["monitor", start, "--timeout", "30s"]).ok();
     stage.provost(&["report", "fact", "--branch", "b", "--session", start]).ok();
-    let team = ["team", "start", "Do it.", "--name", "crew", "--pull", "--worker", "hand", "--json"];
+    let team =
+        ["team", "start", "Do it.", "--name", "crew", "--pull", "--worker", "hand", "--json"];
     let team = stage.provost(&team).ok().json();
     let id = team["id"].as_str().or(team["team"]["id"].as_str()).unwrap();
     let team = short_id(id);
