@@ -15,8 +15,8 @@ use crate::{
 
 const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
-/// The system calls that an idle daemon may make in that time: one round of the watchdog has 16 to 18.
-pub(crate) const MAX_IDLE_CALLS: f64 = 24.0;
+/// The system calls that an idle daemon may make in that time.
+pub(crate) const MAX_IDLE_CALLS: f64 = 10.0;
 /// The threads of an idle daemon: main, two of the runtime, the ledger owner, the watchdog, and seven that stay
 /// ready for blocking work.
 const IDLE_THREADS: usize = 12;
