@@ -16,7 +16,7 @@ fn invalid_run_arguments_are_refused() {
         (&["--spec", "/no/such/file"], "cannot read the spec /no/such/file"),
         (&["x", "--spec", empty], "it is empty"),
         (&["x", "--land", "rebase"], "possible values: branch, merge, pr"),
-        (&["x", "--review-task", "maybe"], "--review-task"),
+        (&["x", "--review-task", "maybe"], "possible values: off, report, repair"),
         (&["x", "--preset", "nosuch"], "no such preset"),
         (&["x", "--answers", empty], "cannot parse the answers"),
         (&["x", "--agent", "nobody"], "there is no agent \"nobody\""),
